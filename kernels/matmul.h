@@ -1,0 +1,43 @@
+// Matrix product with a weight matrix in any stored type:
+//   out[r][m] = sum_k x[r][k] * w[m][k] + bias[m]
+#pragma once
+
+#include <cstdint>
+
+#include "base/error.h"
+#include "kernels/device.h"
+#include "kernels/dtype.h"
+
+namespace suture {
+
+// A weight matrix [rows][cols], row-major, each row a whole number of dtype blocks.
+struct WeightView {
+  DType dtype = DType::kF32;
+  const std::byte* data = nullptr;  // device memory
+  int64_t rows = 0;                 // output features
+  int64_t cols = 0;                 // input features
+};
+
+// Which kernel computes a row. The choice follows from what the row is (prompt or generated),
+// never from how many rows run together, so that a row has the same bits in every batch.
+enum class MatmulPath : uint8_t {
+  kPrefill,  // weights dequantised panel by panel, float32 products: arithmetic-bound
+  kDecode,   // activations quantised to 8 bits, integer dot products: bandwidth-bound
+};
+
+struct MatmulArgs {
+  const float* x = nullptr;      // [n_rows][w.cols]
+  WeightView w;
+  const float* bias = nullptr;   // [w.rows] or nullptr
+  float* out = nullptr;          // [n_rows][w.rows]
+  int64_t n_rows = 0;
+  MatmulPath path = MatmulPath::kPrefill;
+};
+
+Status matmul(Stream& stream, const MatmulArgs& args);
+
+// Float32 values of `elements` consecutive elements starting at a block boundary: host reference
+// used by tests and by tools that inspect weights.
+Status dequantise(DType dtype, const std::byte* source, int64_t elements, float* target);
+
+}  // namespace suture
