@@ -1,0 +1,47 @@
+#include "base/mapping.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "base/unique_fd.h"
+
+namespace suture {
+
+Mapping::Mapping(Mapping&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+Mapping& Mapping::operator=(Mapping&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+Mapping::~Mapping() {
+  if (data_ != nullptr) ::munmap(data_, size_);
+}
+
+Result<Mapping> Mapping::shared(int fd, size_t size, Access access) {
+  if (size == 0) return Mapping();
+  const int protection = access == Access::kReadOnly ? PROT_READ : PROT_READ | PROT_WRITE;
+  void* address = ::mmap(nullptr, size, protection, MAP_SHARED, fd, 0);
+  if (address == MAP_FAILED) return fail_errno("cannot map shared memory", errno);
+  return Mapping(static_cast<std::byte*>(address), size);
+}
+
+Result<Mapping> Mapping::file(const std::filesystem::path& path) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) return fail_errno("cannot open file", errno, path.string());
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return fail_errno("cannot read size", errno, path.string());
+  if (!S_ISREG(info.st_mode))
+    return fail(ErrorCode::kInvalidArgument, "not a regular file", path.string());
+  auto mapping = shared(fd.get(), static_cast<size_t>(info.st_size), Access::kReadOnly);
+  if (!mapping) mapping.error().where = path.string();
+  return mapping;
+}
+
+}  // namespace suture

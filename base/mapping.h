@@ -1,0 +1,40 @@
+// Owner of one memory mapping; unmaps it on destruction.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+
+#include "base/error.h"
+
+namespace suture {
+
+class Mapping {
+ public:
+  enum class Access { kReadOnly, kReadWrite };
+
+  Mapping() = default;
+  Mapping(Mapping&& other) noexcept;
+  Mapping& operator=(Mapping&& other) noexcept;
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping();
+
+  // Maps `size` bytes of `fd`, shared. kIo if the system refuses (a sealed memfd refuses kReadWrite).
+  static Result<Mapping> shared(int fd, size_t size, Access access);
+  // Maps a whole file read-only. An empty file gives an empty mapping.
+  static Result<Mapping> file(const std::filesystem::path& path);
+
+  std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  Mapping(std::byte* data, size_t size) : data_(data), size_(size) {}
+
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace suture
