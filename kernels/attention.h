@@ -1,0 +1,80 @@
+// Attention of new rows over several K/V segments at once (design §4).
+//
+// For query row r at position p and head h, over all segments s and their visible entries j:
+//   score(s, j) = scale * q(r, h, rotation of s) . k(s, j) + log_gain(s, h)
+//   out(r, h)   = sum softmax(score) * v(s, j)
+// Partial softmaxes over fixed spans of 256 entries (counted from entry 0 of the segment's stream)
+// are merged in order with the running-maximum rule, so a row's bits depend on that row alone.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/error.h"
+#include "kernels/device.h"
+#include "kernels/kv_layout.h"
+
+namespace suture {
+
+inline constexpr int64_t kAttentionSpan = 256;
+
+enum class Visibility : uint8_t {
+  kAlways,  // a prefix: every query sees every entry
+  kUpTo,    // entry at position j is visible to the query at p if and only if j <= p - lag
+};
+
+// One layer's part of one segment: entries [begin, end) of one stream.
+struct AttentionSegment {
+  KvLayerView kv;                     // K as stored (rotated by the position its owner gave it)
+  int64_t begin = 0;                  // first entry of the stream that takes part
+  int64_t end = 0;                    // one past the last
+  int64_t position_offset = 0;        // entry i sits at position i + position_offset
+  Visibility visibility = Visibility::kUpTo;
+  int64_t lag = 0;                    // kUpTo only
+  int32_t query_variant = 0;          // which rotation of the query meets this segment's K
+  const float* log_gain = nullptr;    // [n_heads], nullptr = all 0; -inf skips (segment, head)
+};
+
+struct AttentionArgs {
+  const float* query = nullptr;         // [n_variants][n_rows][n_heads][head_dim], rotated
+  const int32_t* positions = nullptr;   // [n_rows], device memory: positions of the rows
+  float* out = nullptr;                 // [n_rows][n_heads][head_dim]; 0 where nothing is visible
+  int64_t n_rows = 0;
+  int32_t n_variants = 1;
+  int32_t n_heads = 0;                  // a multiple of shape.n_kv_heads
+  KvShape shape;                        // of all segments
+  float scale = 0;                      // usually 1 / sqrt(head_dim)
+  float score_cap = 0;                  // cap * tanh(score / cap) before the gain; 0 = none
+  int64_t window = 0;                   // entry visible only if p - position < window; 0 = none
+  std::span<const AttentionSegment> segments;  // host memory, merged in this order
+};
+
+Status attention(Stream& stream, const AttentionArgs& args);
+
+// Writes rows of K and V ([n_rows][n_kv_heads][head_dim] float32 each), converted to shape.dtype
+// (round to nearest even), as entries first_entry .. first_entry + n_rows of the sequence.
+struct KvAppendArgs {
+  const float* key = nullptr;
+  const float* value = nullptr;
+  int64_t n_rows = 0;
+  int64_t first_entry = 0;
+  KvShape shape;
+  KvLayerView kv;
+};
+
+Status kv_append(Stream& stream, const KvAppendArgs& args);
+
+// Reads one layer's entries [begin, end) back as float32: key and value are
+// [n_kv_heads][end - begin][head_dim] each, in device memory.
+struct KvGatherArgs {
+  float* key = nullptr;
+  float* value = nullptr;
+  int64_t begin = 0;
+  int64_t end = 0;
+  KvShape shape;
+  KvLayerView kv;
+};
+
+Status kv_gather(Stream& stream, const KvGatherArgs& args);
+
+}  // namespace suture

@@ -1,0 +1,59 @@
+// Text to token ids and back.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "models/vocabulary.h"
+
+namespace suture {
+
+enum class SpecialTokens : uint8_t {
+  kAsText,  // "<|im_end|>" in the text is ordinary text: the safe choice for what users type
+  kParse,   // control tokens written out in the text become their ids (chat templates)
+};
+
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+
+  // kUnsupported names the tokenizer model or pre-tokenizer and the known ones.
+  static Result<std::unique_ptr<Tokenizer>> create(Vocabulary vocabulary);
+
+  // Adds no BOS or EOS. Any bytes are accepted; time is linear in the text.
+  virtual std::vector<int32_t> encode(std::string_view text, SpecialTokens special) const = 0;
+  // Bytes of one token as they appear in text; control tokens give their name only if asked.
+  virtual std::string_view piece(int32_t id, bool control_names = false) const = 0;
+  std::string decode(std::span<const int32_t> ids) const;
+
+  virtual const Vocabulary& vocabulary() const = 0;
+  int32_t vocab_size() const { return static_cast<int32_t>(vocabulary().pieces.size()); }
+  // End of text or end of turn: generation stops here.
+  bool is_end(int32_t id) const;
+  // SHA-256 over all pieces and special ids, as hex: equal means tokens map one to one.
+  virtual const std::string& vocabulary_hash() const = 0;
+
+ protected:
+  std::vector<int32_t> end_ids_;  // sorted
+};
+
+// Turns tokens into text as they come, holding back bytes until a UTF-8 character is whole.
+class StreamingDecoder {
+ public:
+  explicit StreamingDecoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+  // Text that is complete now, maybe empty. Invalid bytes come out as U+FFFD.
+  std::string push(int32_t id);
+  // What is left at the end; an unfinished character comes out as U+FFFD.
+  std::string finish();
+
+ private:
+  const Tokenizer& tokenizer_;
+  std::string pending_;  // start of an unfinished character
+};
+
+}  // namespace suture

@@ -1,0 +1,43 @@
+// Views of a checkpoint's tensors in the places where the forward pass wants them.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/error.h"
+#include "kernels/device.h"
+#include "kernels/matmul.h"
+#include "models/checkpoint.h"
+
+namespace suture {
+
+struct LayerWeights {
+  const float* attention_norm = nullptr;  // [hidden]
+  WeightView q;                           // [n_heads * head_dim][hidden]
+  WeightView k;                           // [n_kv_heads * head_dim][hidden]
+  WeightView v;                           // [n_kv_heads * head_dim][hidden]
+  const float* q_bias = nullptr;          // [n_heads * head_dim] or nullptr
+  const float* k_bias = nullptr;          // [n_kv_heads * head_dim] or nullptr
+  const float* v_bias = nullptr;
+  WeightView attention_out;               // [hidden][n_heads * head_dim]
+  const float* ffn_norm = nullptr;        // [hidden]
+  WeightView gate;                        // [ffn][hidden]
+  WeightView up;                          // [ffn][hidden]
+  WeightView down;                        // [hidden][ffn]
+};
+
+struct Weights {
+  WeightView embedding;                   // [vocab][hidden]
+  std::vector<LayerWeights> layers;
+  const float* output_norm = nullptr;     // [hidden]
+  WeightView output;                      // [vocab][hidden]; the embedding when tied
+
+  // Memory the views point into when it is not the checkpoint's mapping.
+  std::vector<std::unique_ptr<Buffer>> owned;
+};
+
+// Checks every tensor's presence, shape and type against the configuration. The checkpoint must
+// outlive the weights when the device reads its mapping in place.
+Result<Weights> load_weights(const Checkpoint& checkpoint, Device& device);
+
+}  // namespace suture
