@@ -1,0 +1,40 @@
+# The short commands; CMake (CMakePresets.json) and tools/ do the work.
+
+SUTURE := build/release/suture
+DEFAULT_MODEL := qwen2.5-coder-1.5b-instruct
+TEST_MODELS := smollm2-135m-instruct qwen2.5-coder-0.5b-instruct qwen2.5-coder-1.5b-instruct
+
+.PHONY: help install-deps build run test sanitize tidy format clean
+.DEFAULT_GOAL := help
+
+help: ## list these commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+install-deps: ## install missing Debian packages
+	tools/install-deps
+
+build: install-deps ## build/release/suture, optimised
+	cmake --preset release
+	cmake --build --preset release -j $$(nproc)
+
+run: build ## three models read two documents at once; one answers questions about them
+	$(SUTURE) models pull $(DEFAULT_MODEL)
+	$(SUTURE) run examples/parallel-documents.toml \
+	  --questions examples/parallel-documents.questions.jsonl --compare
+
+test: build ## release build, models, all tests
+	$(SUTURE) models pull $(TEST_MODELS)
+	ctest --preset release
+
+sanitize: install-deps ## unit tests under address, undefined-behaviour and thread sanitizers
+	tools/sanitize asan
+	tools/sanitize tsan
+
+tidy: install-deps ## formatting of all sources, clang-tidy on changed ones
+	tools/tidy
+
+format: install-deps ## format all sources in place
+	git ls-files '*.h' '*.cc' | xargs clang-format-14 -i
+
+clean: ## remove all build folders
+	rm -rf build
