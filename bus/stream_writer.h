@@ -1,0 +1,58 @@
+// The owner's end of a stream: append rows, then publish them layer by layer.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "bus/ids.h"
+#include "bus/stream_info.h"
+#include "kernels/kv_layout.h"
+
+namespace suture {
+
+class Slab;
+
+// Used by one thread at a time.
+class StreamWriter {
+ public:
+  ~StreamWriter();  // closes
+  StreamWriter(const StreamWriter&) = delete;
+  StreamWriter& operator=(const StreamWriter&) = delete;
+
+  StreamId id() const { return id_; }
+  const StreamInfo& info() const { return info_; }
+  int64_t capacity() const;  // tokens, a multiple of kKvBlockTokens
+  int32_t n_layers() const { return info_.shape.n_layers; }
+  const KvShape& shape() const { return info_.shape; }
+
+  // Writable rows of one layer. Only rows at or after committed(layer) may be written.
+  KvLayerView layer_view(int32_t layer) const;
+
+  // Publishes rows [committed(layer), tokens) of this layer; wakes waiting readers.
+  void commit(int32_t layer, int64_t tokens);
+  int64_t committed(int32_t layer) const;
+  // Bytes of K and V published so far, all layers together.
+  uint64_t bytes_published() const { return bytes_published_; }
+
+  // No reader can attach any more and waiting readers wake. Blocks under a lease are recycled when
+  // the lease ends, the others now.
+  void close();
+  bool closed() const { return closed_; }
+
+ private:
+  friend class Slab;
+
+  StreamWriter(std::shared_ptr<Slab> slab, StreamId id, StreamInfo info,
+               std::vector<uint32_t> blocks, int64_t committed_tokens);
+
+  std::shared_ptr<Slab> slab_;
+  StreamId id_;
+  StreamInfo info_;
+  std::vector<uint32_t> blocks_;    // block table
+  std::vector<int64_t> committed_;  // [n_layers]; the owner never trusts the shared copy
+  uint64_t bytes_published_ = 0;
+  bool closed_ = false;
+};
+
+}  // namespace suture
