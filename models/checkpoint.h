@@ -3,34 +3,26 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
-#include "kernels/dtype.h"
 #include "models/model_config.h"
+#include "models/tensor_info.h"
 #include "models/vocabulary.h"
 
 namespace suture {
-
-// One tensor as it lies in the file, row-major with the last dimension contiguous
-// (GGUF's reversed dimensions are turned round on reading).
-struct TensorInfo {
-  std::string name;                  // canonical GGUF name: "blk.0.attn_q.weight"
-  DType dtype = DType::kF32;
-  std::vector<int64_t> shape;        // [rows, cols] or [width]
-  std::span<const std::byte> data;   // into the mapping that the Checkpoint owns
-};
 
 class Checkpoint {
  public:
   virtual ~Checkpoint() = default;
 
-  // kNotFound, kIo, kCorrupt, kUnsupported (architecture or tensor type by name, with those known).
+  // kNotFound, kIo, kCorrupt, kUnsupported (a format this build cannot read). A well-formed file of
+  // an architecture or tensor type that this build cannot run opens all the same, to be inspected:
+  // see ModelConfig::unsupported and TensorInfo::unsupported_type.
   static Result<std::unique_ptr<Checkpoint>> open(const std::filesystem::path& path);
 
   virtual const std::filesystem::path& path() const = 0;

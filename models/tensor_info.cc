@@ -1,0 +1,32 @@
+#include "models/tensor_info.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace suture {
+
+std::string shape_text(std::span<const int64_t> shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+Status check_no_overlap(std::span<const TensorInfo> tensors, const std::string& where) {
+  std::vector<const TensorInfo*> by_address;
+  for (const TensorInfo& tensor : tensors) {
+    if (!tensor.data.empty()) by_address.push_back(&tensor);
+  }
+  std::sort(by_address.begin(), by_address.end(), [](const TensorInfo* a, const TensorInfo* b) {
+    return a->data.data() < b->data.data();
+  });
+  for (size_t i = 1; i < by_address.size(); ++i) {
+    const TensorInfo& before = *by_address[i - 1];
+    if (before.data.data() + before.data.size() <= by_address[i]->data.data()) continue;
+    return fail(
+        ErrorCode::kCorrupt,
+        fmt::format("tensors '{}' and '{}' overlap", before.name, by_address[i]->name), where);
+  }
+  return {};
+}
+
+}  // namespace suture
