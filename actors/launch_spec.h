@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "fusion/merge_plan.h"
 #include "models/sampler.h"
 
 namespace suture {
 
 enum class Role : uint8_t { kMaster, kSlave };
 enum class FusionMode : uint8_t { kConcat };            // project and transfer are refused by name
-enum class SlavePosition : uint8_t { kPrefix, kAligned };
 enum class OnFailure : uint8_t { kDegrade, kFail };
 enum class Placement : uint8_t { kProcesses, kInProcess };
 

@@ -1,0 +1,105 @@
+#include "fusion/merge_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace suture {
+namespace {
+
+Status validate(const MergeInput& input) {
+  if (input.tail_ids.empty())
+    return fail(ErrorCode::kInvalidArgument, "the master has no tokens of its own to continue");
+  for (const MergeSource& source : input.sources) {
+    if (std::ssize(source.layer_gain) != input.n_layers)
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{} gains for {} layers", source.layer_gain.size(), input.n_layers),
+                  source.name, "give one gain, or one per layer of the master");
+    for (float gain : source.layer_gain)
+      if (std::isnan(gain) || (std::isinf(gain) && gain > 0))
+        return fail(ErrorCode::kInvalidArgument, fmt::format("gain {} is not a number", gain),
+                    source.name, "use a finite gain, or -inf to switch the slave off");
+    if (source.lag < 0)
+      return fail(ErrorCode::kInvalidArgument, fmt::format("lag {} is negative", source.lag),
+                  source.name);
+  }
+  return {};
+}
+
+// Lays one prefix at `cursor` and returns the position after it.
+int64_t lay_prefix(const MergeInput& input, int32_t index, int64_t cursor, MergePlan& plan) {
+  const MergeSource& source = input.sources[static_cast<size_t>(index)];
+  const int64_t begin = std::max<int64_t>(1, common_prefix(source.token_ids, input.head_ids));
+  const int64_t end = std::ssize(source.token_ids);
+  if (begin >= end) return cursor;
+  const int64_t shift = cursor - begin;
+  plan.segments.push_back({.source = index,
+                           .begin = begin,
+                           .end = end,
+                           .position_offset = shift,
+                           .rotation_shift = shift,
+                           .visibility = Visibility::kAlways,
+                           .lag = 0,
+                           .layer_gain = source.layer_gain});
+  return cursor + end - begin;
+}
+
+// An aligned slave reads the master's own tokens without the gap that prefixes make, so each run
+// of the master meets it with a shift of its own.
+void align(const MergeInput& input, int32_t index, MergePlan& plan) {
+  const MergeSource& source = input.sources[static_cast<size_t>(index)];
+  for (size_t run = 0; run < plan.own.size(); ++run) {
+    const bool last = run + 1 == plan.own.size();
+    plan.segments.push_back(
+        {.source = index,
+         .begin = plan.own[run].begin,
+         .end = last ? PlannedSegment::kOpenEnd : plan.own[run + 1].begin,
+         .position_offset = plan.own[run].position_offset,
+         .rotation_shift = plan.own[run].position_offset,
+         .visibility = Visibility::kUpTo,
+         .lag = source.lag,
+         .layer_gain = source.layer_gain});
+  }
+}
+
+}  // namespace
+
+int64_t common_prefix(std::span<const int32_t> a, std::span<const int32_t> b) {
+  return std::ranges::mismatch(a, b).in1 - a.begin();
+}
+
+int64_t visible_end(const PlannedSegment& segment, int64_t last_position) {
+  if (segment.visibility == Visibility::kAlways) return segment.end;
+  const int64_t bound = last_position - segment.lag - segment.position_offset + 1;
+  return std::clamp(bound, segment.begin, std::max(segment.begin, segment.end));
+}
+
+Result<MergePlan> plan_merge(const MergeInput& input) {
+  SUTURE_RETURN_IF_ERROR(validate(input));
+  MergePlan plan;
+  const int64_t head = std::ssize(input.head_ids);
+  int64_t cursor = head;
+  for (size_t i = 0; i < input.sources.size(); ++i)
+    if (input.sources[i].position == SlavePosition::kPrefix)
+      cursor = lay_prefix(input, static_cast<int32_t>(i), cursor, plan);
+
+  if (head > 0) plan.own.push_back({0, 0});
+  if (head == 0 || cursor != head) plan.own.push_back({head, cursor - head});
+  for (size_t i = 0; i < input.sources.size(); ++i)
+    if (input.sources[i].position == SlavePosition::kAligned)
+      align(input, static_cast<int32_t>(i), plan);
+
+  plan.first_new_position = cursor + std::ssize(input.tail_ids);
+  const int64_t total = plan.first_new_position + input.max_new_tokens;
+  if (total > input.max_positions)
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} positions are needed ({} of the master's head, {} of prefixes, {} "
+                            "of its tail, {} to generate), the master has {}",
+                            total, head, cursor - head, input.tail_ids.size(),
+                            input.max_new_tokens, input.max_positions),
+                "merge plan", "shorten the documents or ask for fewer tokens");
+  return plan;
+}
+
+}  // namespace suture

@@ -1,0 +1,104 @@
+#include "fusion/merge_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace suture {
+namespace {
+
+MergeInput two_documents() {
+  MergeInput input;
+  input.head_ids = {1, 2, 3};
+  input.tail_ids = {7, 8};
+  input.max_new_tokens = 4;
+  input.max_positions = 100;
+  input.n_layers = 1;
+  input.sources = {
+      {.name = "a", .position = SlavePosition::kPrefix, .token_ids = {1, 2, 3, 40, 41},
+       .layer_gain = {0}},
+      {.name = "b", .position = SlavePosition::kPrefix, .token_ids = {1, 2, 3, 50, 51, 52},
+       .layer_gain = {0}},
+  };
+  return input;
+}
+
+TEST(MergePlanTest, DocumentsFollowTheSharedHeadOneAfterAnother) {
+  const auto plan = plan_merge(two_documents());
+  ASSERT_TRUE(plan.has_value()) << plan.error().message();
+  ASSERT_EQ(plan->segments.size(), 2u);
+  // Head 0..2, a's own two tokens at 3..4, b's three at 5..7, the tail at 8..9.
+  EXPECT_EQ(plan->segments[0].begin, 3);
+  EXPECT_EQ(plan->segments[0].end, 5);
+  EXPECT_EQ(plan->segments[0].position_offset, 0);
+  EXPECT_EQ(plan->segments[1].begin, 3);
+  EXPECT_EQ(plan->segments[1].end, 6);
+  EXPECT_EQ(plan->segments[1].position_offset, 2);
+  EXPECT_EQ(plan->segments[1].rotation_shift, 2);
+  ASSERT_EQ(plan->own.size(), 2u);
+  EXPECT_EQ(plan->own[1].begin, 3);
+  EXPECT_EQ(plan->own[1].position_offset, 5);
+  EXPECT_EQ(plan->first_new_position, 10);
+}
+
+TEST(MergePlanTest, APrefixThatSharesNothingStillLosesItsFirstToken) {
+  MergeInput input = two_documents();
+  input.sources.resize(1);
+  input.sources[0].token_ids = {90, 91, 92};
+  const auto plan = plan_merge(input);
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_EQ(plan->segments[0].begin, 1);
+  EXPECT_EQ(plan->segments[0].position_offset, 2);
+  EXPECT_EQ(plan->own[1].position_offset, 2);
+}
+
+TEST(MergePlanTest, AnAlignedSlaveMeetsEveryRunOfTheMasterWithItsOwnShift) {
+  MergeInput input = two_documents();
+  input.sources.push_back(
+      {.name = "c", .position = SlavePosition::kAligned, .layer_gain = {-1.0f}, .lag = 2});
+  const auto plan = plan_merge(input);
+  ASSERT_TRUE(plan.has_value());
+  ASSERT_EQ(plan->segments.size(), 4u);
+  const PlannedSegment& head = plan->segments[2];
+  const PlannedSegment& tail = plan->segments[3];
+  EXPECT_EQ(head.end, 3);
+  EXPECT_EQ(head.rotation_shift, 0);
+  EXPECT_EQ(tail.begin, 3);
+  EXPECT_EQ(tail.end, PlannedSegment::kOpenEnd);
+  EXPECT_EQ(tail.rotation_shift, 5);
+  // The row at position 9 (entry 4) sees entries whose position is at most 7: entry 2 of the head
+  // run and none of the tail run beyond entry 2 + ... = 7 - 5 = 2, which is before its begin.
+  EXPECT_EQ(visible_end(head, 9), 3);
+  EXPECT_EQ(visible_end(tail, 9), 3);
+  EXPECT_EQ(visible_end(tail, 10), 4);
+}
+
+TEST(MergePlanTest, WithoutPrefixesTheMasterIsOneRun) {
+  MergeInput input = two_documents();
+  input.sources.clear();
+  const auto plan = plan_merge(input);
+  ASSERT_TRUE(plan.has_value());
+  ASSERT_EQ(plan->own.size(), 1u);
+  EXPECT_EQ(plan->own[0].position_offset, 0);
+  EXPECT_EQ(plan->first_new_position, 5);
+}
+
+TEST(MergePlanTest, RefusesWhatDoesNotFit) {
+  MergeInput input = two_documents();
+  input.max_positions = 13;
+  const auto plan = plan_merge(input);
+  ASSERT_FALSE(plan.has_value());
+  EXPECT_NE(plan.error().what.find("14 positions"), std::string::npos) << plan.error().what;
+
+  input = two_documents();
+  input.sources[0].layer_gain = {0, 0};
+  EXPECT_FALSE(plan_merge(input).has_value());
+  input.sources[0].layer_gain = {std::numeric_limits<float>::quiet_NaN()};
+  EXPECT_FALSE(plan_merge(input).has_value());
+  input = two_documents();
+  input.tail_ids.clear();
+  EXPECT_FALSE(plan_merge(input).has_value());
+}
+
+}  // namespace
+}  // namespace suture
