@@ -1,0 +1,32 @@
+// What a finished request reports, as plain data: the rows of the table and of the trace.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace suture {
+
+// One process's part in one request.
+struct ProcessFigures {
+  std::string name;
+  std::string role;                 // "master", "slave"
+  int64_t prompt_tokens = 0;
+  double prefill_seconds = 0;
+  int64_t decoded_tokens = 0;
+  double decode_seconds = 0;
+  int64_t bus_waits = 0;            // times the process waited for another one's K/V
+  double bus_wait_seconds = 0;
+  int64_t kv_bytes_published = 0;
+  int64_t kv_bytes_read = 0;
+  int64_t resident_bytes = 0;       // resident set size at the end
+};
+
+// Something a process did for a while.
+struct TraceSpan {
+  std::string process;
+  std::string name;
+  int64_t start_ns = 0;             // CLOCK_MONOTONIC, one clock for all processes of a host
+  int64_t duration_ns = 0;
+};
+
+}  // namespace suture

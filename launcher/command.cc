@@ -1,0 +1,34 @@
+#include "launcher/command.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+namespace suture {
+
+ExitCode exit_code_for(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidArgument: return kExitUsage;
+    case ErrorCode::kIncompatible: return kExitRefused;
+    case ErrorCode::kCancelled: return kExitInterrupted;
+    default: return kExitFailed;
+  }
+}
+
+void print_json(const nlohmann::json& value) {
+  const std::string line =
+      value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  std::fwrite(line.data(), 1, line.size(), stdout);
+}
+
+void print_failure(const Error& error, bool json) {
+  fmt::print(stderr, "error: {}\n", error.message());
+  if (!json) return;
+  print_json({{"error",
+               {{"code", error_code_name(error.code)},
+                {"what", error.what},
+                {"where", error.where},
+                {"remedy", error.remedy}}}});
+}
+
+}  // namespace suture

@@ -1,0 +1,110 @@
+// The suture program: finds the command that was asked for and runs it.
+#include <fmt/format.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "launcher/command.h"
+
+namespace suture {
+namespace {
+
+constexpr const char* kFooter =
+    "Exit codes: 0 ok, 1 the operation failed, 2 usage error, 3 refused by a check,\n"
+    "130 interrupted.\n"
+    "Environment: SUTURE_MODELS (cache of models), SUTURE_LOG (trace, debug, info, warn, error).";
+
+void add_commands(CLI::App&, CommandContext&) {}
+
+// Messages go to standard error. Workers inherit the level through the environment.
+void set_up_logging(int verbosity) {
+  auto logger = spdlog::stderr_color_mt("suture");
+  logger->set_pattern("%H:%M:%S.%e %^%l%$ %v");
+  spdlog::set_default_logger(std::move(logger));
+  if (verbosity > 0) ::setenv("SUTURE_LOG", verbosity == 1 ? "info" : "debug", 1);
+  const char* level = std::getenv("SUTURE_LOG");
+  spdlog::set_level(level == nullptr ? spdlog::level::warn : spdlog::level::from_str(level));
+}
+
+// --json may stand after the word that could not be understood.
+bool asks_for_json(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i)
+    if (std::string_view(argv[i]) == "--json") return true;
+  return false;
+}
+
+int print_text(const std::string& key, const std::string& text, bool json) {
+  if (json)
+    print_json({{key, text}});
+  else
+    fmt::print("{}\n", text);
+  return kExitOk;
+}
+
+// The innermost command that was recognised, for its help.
+const CLI::App& recognised_command(const CLI::App& app) {
+  const CLI::App* command = &app;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  return *command;
+}
+
+int answer_parse_error(const CLI::App& app, const CLI::ParseError& error, bool json) {
+  if (error.get_name() == "CallForVersion") return print_text("version", error.what(), json);
+  if (error.get_name() == "CallForHelp") return print_text("help", app.help(), json);
+  if (error.get_name() == "CallForAllHelp")
+    return print_text("help", app.help("", CLI::AppFormatMode::All), json);
+  std::string command;
+  for (const CLI::App* level = &recognised_command(app); level != nullptr;
+       level = level->get_parent())
+    command = level->get_name() + (command.empty() ? "" : " " + command);
+  print_failure({ErrorCode::kInvalidArgument, error.what(), "command line",
+                 fmt::format("see '{} --help'", command)},
+                json);
+  return kExitUsage;
+}
+
+int run_action(const CommandContext& context) {
+  const CommandResult result = context.action();
+  if (!result) print_failure(result.error().error, context.json);
+  const int code = result ? *result : result.error().exit_code;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  // A reader that has seen enough (head) closes the pipe; that is not worth a message.
+  if (errno != EPIPE)
+    fmt::print(stderr, "error: standard output: the result could not be written\n");
+  return code == kExitOk ? kExitFailed : code;
+}
+
+int run_command_line(int argc, char** argv) {
+  CommandContext context;
+  CLI::App app{"Suture runs several language models as one.", "suture"};
+  app.footer(kFooter);
+  app.set_version_flag("--version", SUTURE_VERSION);
+  app.add_flag("--json", context.json,
+               "standard output is one JSON value on one line; everything else on standard error");
+  app.add_flag("-v,--verbose", context.verbosity, "say more on standard error; twice for debug");
+  app.require_subcommand(1);
+  app.fallthrough();
+  add_commands(app, context);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return answer_parse_error(app, error, asks_for_json(argc, argv));
+  }
+  set_up_logging(context.verbosity);
+  return run_action(context);
+}
+
+}  // namespace
+}  // namespace suture
+
+int main(int argc, char** argv) {
+  // Writing to a closed pipe or socket is an error value here, not the end of the process.
+  std::signal(SIGPIPE, SIG_IGN);
+  return suture::run_command_line(argc, argv);
+}
