@@ -33,7 +33,8 @@ Result<Mapping> Mapping::shared(int fd, size_t size, Access access) {
 }
 
 Result<Mapping> Mapping::file(const std::filesystem::path& path) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // O_NONBLOCK: opening a FIFO that nobody writes to would wait for ever.
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd.valid()) return fail_errno("cannot open file", errno, path.string());
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return fail_errno("cannot read size", errno, path.string());

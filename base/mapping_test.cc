@@ -1,0 +1,108 @@
+#include "base/mapping.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+
+#include "base/unique_fd.h"
+
+namespace suture {
+namespace {
+
+constexpr size_t kSize = 4096;
+
+UniqueFd new_memfd() {
+  UniqueFd fd(::memfd_create("mapping_test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (fd.valid() && ::ftruncate(fd.get(), kSize) != 0) fd.reset();
+  return fd;
+}
+
+// A folder of this test's own, removed with everything in it.
+class MappingFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "mapping_test_XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::filesystem::path folder_;
+};
+
+TEST(MappingTest, TwoMappingsOfOneDescriptorSeeEachOther) {
+  const UniqueFd fd = new_memfd();
+  ASSERT_TRUE(fd.valid());
+  const auto writer = Mapping::shared(fd.get(), kSize, Mapping::Access::kReadWrite);
+  const auto reader = Mapping::shared(fd.get(), kSize, Mapping::Access::kReadOnly);
+  ASSERT_TRUE(writer.has_value());
+  ASSERT_TRUE(reader.has_value());
+  writer->data()[100] = std::byte{42};
+  EXPECT_EQ(reader->bytes()[100], std::byte{42});
+}
+
+TEST(MappingTest, SealedDescriptorRefusesAWritableMapping) {
+  const UniqueFd fd = new_memfd();
+  ASSERT_TRUE(fd.valid());
+  ASSERT_EQ(::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
+  const auto writable = Mapping::shared(fd.get(), kSize, Mapping::Access::kReadWrite);
+  ASSERT_FALSE(writable.has_value());
+  EXPECT_EQ(writable.error().code, ErrorCode::kIo);
+  EXPECT_TRUE(Mapping::shared(fd.get(), kSize, Mapping::Access::kReadOnly).has_value());
+}
+
+TEST(MappingTest, MovingHandsTheMappingOver) {
+  const UniqueFd fd = new_memfd();
+  auto first = Mapping::shared(fd.get(), kSize, Mapping::Access::kReadWrite);
+  ASSERT_TRUE(first.has_value());
+  std::byte* const address = first->data();
+  Mapping second(std::move(*first));
+  EXPECT_EQ(second.data(), address);
+  EXPECT_EQ(first->data(), nullptr);
+  EXPECT_EQ(first->size(), 0u);
+}
+
+TEST_F(MappingFileTest, MapsTheWholeFile) {
+  const auto path = folder_ / "text";
+  std::ofstream(path) << "suture";
+  const auto mapping = Mapping::file(path);
+  ASSERT_TRUE(mapping.has_value());
+  ASSERT_EQ(mapping->size(), 6u);
+  EXPECT_EQ(std::memcmp(mapping->data(), "suture", 6), 0);
+}
+
+TEST_F(MappingFileTest, EmptyFileGivesAnEmptyMapping) {
+  const auto path = folder_ / "empty";
+  std::ofstream(path).close();
+  const auto mapping = Mapping::file(path);
+  ASSERT_TRUE(mapping.has_value());
+  EXPECT_EQ(mapping->size(), 0u);
+  EXPECT_TRUE(mapping->bytes().empty());
+}
+
+TEST_F(MappingFileTest, MissingFileIsAnErrorThatNamesIt) {
+  const auto path = folder_ / "missing";
+  const auto mapping = Mapping::file(path);
+  ASSERT_FALSE(mapping.has_value());
+  EXPECT_EQ(mapping.error().where, path.string());
+}
+
+TEST_F(MappingFileTest, FoldersAndFifosAreRefusedWithoutWaiting) {
+  const auto fifo = folder_ / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  for (const auto& path : {folder_, fifo}) {
+    const auto mapping = Mapping::file(path);
+    ASSERT_FALSE(mapping.has_value());
+    EXPECT_EQ(mapping.error().code, ErrorCode::kInvalidArgument);
+  }
+}
+
+}  // namespace
+}  // namespace suture
