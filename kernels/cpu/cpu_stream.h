@@ -1,15 +1,39 @@
 // The CPU's stream: work runs on the calling thread and its pool before the call returns.
 #pragma once
 
+#include <cstdlib>
+#include <memory>
+
 #include "base/check.h"
+#include "kernels/cpu/isa.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/device.h"
 
 namespace suture {
 
+// Zeroed memory aligned to a cache line; untouched pages cost nothing.
+class AlignedMemory {
+ public:
+  static constexpr size_t kAlignment = 64;
+
+  AlignedMemory() = default;
+  explicit AlignedMemory(size_t bytes);  // data() is nullptr when there is no such memory
+
+  std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+
+ private:
+  struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<void, Free> owned_;
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
 class CpuStream : public Stream {
  public:
-  explicit CpuStream(int threads) : pool_(threads) {}
+  CpuStream(int threads, Isa isa) : pool_(threads), isa_(isa) {}
 
   DeviceKind kind() const override { return DeviceKind::kCpu; }
   Status copy_to_device(std::byte* device_target, std::span<const std::byte> host) override;
@@ -20,9 +44,15 @@ class CpuStream : public Stream {
   Status synchronize() override { return {}; }
 
   ThreadPool& pool() { return pool_; }
+  Isa isa() const { return isa_; }
+
+  // Memory for one op's intermediate values, valid until the next call; contents undefined.
+  Result<std::byte*> scratch(size_t bytes);
 
  private:
   ThreadPool pool_;
+  Isa isa_;
+  AlignedMemory scratch_;
 };
 
 // The stream as what it is; only `_cpu` files call this, after the dispatcher looked at kind().
