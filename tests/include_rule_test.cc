@@ -96,9 +96,8 @@ std::vector<std::string> violations(const Sources& sources) {
   std::vector<std::string> found;
   for (const auto& [path, includes] : sources) {
     for (const auto& [name, line] : includes) {
-      const auto report = [&](const std::string& what) {
-        found.push_back(path + ":" + std::to_string(line) + ": " + name + ": " + what);
-      };
+      const std::string place = path + ":" + std::to_string(line) + ": " + name + ": ";
+      const auto report = [&](const std::string& what) { found.push_back(place + what); };
       const auto other = rank_of(name);
       if (name.starts_with("../")) report("not written from the root");
       if (other && *other > *rank_of(path))
