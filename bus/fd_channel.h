@@ -42,9 +42,9 @@ class FdChannel {
   static constexpr size_t kMaxFds = 4;       // per message
 
   explicit FdChannel(UniqueFd socket) : socket_(std::move(socket)) {}
-  // Connects to an abstract socket. kNotFound when nobody listens there.
+  // Connects to an abstract socket. kNotFound when nobody listens there, kTimeout when the listener
+  // accepts nobody.
   static Result<FdChannel> connect(const std::string& address);
-  static Result<std::pair<FdChannel, FdChannel>> pair();
 
   // kBusy when the other side leaves too many messages unread, kClosed when it is gone.
   Status send(std::span<const std::byte> bytes, std::span<const int> fds = {}) const;
