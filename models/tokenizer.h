@@ -31,15 +31,21 @@ class Tokenizer {
   virtual std::string_view piece(int32_t id, bool control_names = false) const = 0;
   std::string decode(std::span<const int32_t> ids) const;
 
-  virtual const Vocabulary& vocabulary() const = 0;
+  const Vocabulary& vocabulary() const { return vocabulary_; }
   int32_t vocab_size() const { return static_cast<int32_t>(vocabulary().pieces.size()); }
   // End of text or end of turn: generation stops here.
   bool is_end(int32_t id) const;
-  // SHA-256 over all pieces and special ids, as hex: equal means tokens map one to one.
-  virtual const std::string& vocabulary_hash() const = 0;
+  // SHA-256 over all pieces and special ids, as hex: equal means tokens map one to one. Which
+  // special id begins or ends a text is left out: there a base model and its fine-tunes differ.
+  const std::string& vocabulary_hash() const { return vocabulary_hash_; }
 
  protected:
+  explicit Tokenizer(Vocabulary vocabulary);
+
+ private:
+  Vocabulary vocabulary_;
   std::vector<int32_t> end_ids_;  // sorted
+  std::string vocabulary_hash_;
 };
 
 // Turns tokens into text as they come, holding back bytes until a UTF-8 character is whole.

@@ -1,0 +1,160 @@
+#include "models/pre_tokenizer.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <fmt/format.h>
+#include <pcre2.h>
+
+#include <array>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "models/unicode.h"
+
+namespace suture {
+namespace {
+
+struct FreePcre {
+  void operator()(pcre2_code* code) const { pcre2_code_free(code); }
+  void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
+  void operator()(pcre2_match_context* context) const { pcre2_match_context_free(context); }
+};
+using Pattern = std::unique_ptr<pcre2_code, FreePcre>;
+using MatchData = std::unique_ptr<pcre2_match_data, FreePcre>;
+using MatchContext = std::unique_ptr<pcre2_match_context, FreePcre>;
+
+// The published patterns with two changes that leave every match as it is. White space is spelled
+// out ([\t-\r\x85\p{Z}]), because PCRE2's \s also takes U+180E. And repetitions are possessive
+// where giving back could not help, so that no text makes the matcher go back over long runs:
+// \s*[\r\n]+ becomes "spaces, then line ends" as often as it fits.
+#define SUTURE_SPACE R"(\t-\r\x{85}\p{Z})"
+
+// A digit is always alone.
+constexpr const char* kSingleDigits = R"(\p{N})";
+
+constexpr const char* kGpt2 =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}++| ?\p{N}++)"
+    "| ?[^" SUTURE_SPACE R"(\p{L}\p{N}]++)"
+    "|[" SUTURE_SPACE "]+(?![^" SUTURE_SPACE "])"
+    "|[" SUTURE_SPACE "]++";
+
+constexpr const char* kQwen2 =
+    R"('(?:[sS]|[tT]|[rR][eE]|[vV][eE]|[mM]|[lL][lL]|[dD]))"
+    R"(|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N})"
+    "| ?[^" SUTURE_SPACE R"(\p{L}\p{N}]++[\r\n]*+)"
+    R"(|(?:(?:[\t\x0B\x0C\x{85}\p{Z}]*+[\r\n]++)++))"
+    "|[" SUTURE_SPACE "]+(?![^" SUTURE_SPACE "])"
+    "|[" SUTURE_SPACE "]++";
+
+#undef SUTURE_SPACE
+
+struct Scheme {
+  std::string_view name;
+  std::array<const char*, 2> patterns;  // each cuts what the one before has left; nullptr = none
+};
+constexpr Scheme kSchemes[] = {
+    {"smollm", {kSingleDigits, kGpt2}},
+    {"qwen2", {kQwen2, nullptr}},
+};
+
+// Far above what a pattern needs for one word, and low enough to end within seconds.
+constexpr uint32_t kMatchLimit = 50'000'000;
+
+Pattern compile(const char* source) {
+  int error = 0;
+  PCRE2_SIZE offset = 0;
+  Pattern pattern(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(source), PCRE2_ZERO_TERMINATED,
+                                PCRE2_UTF | PCRE2_UCP, &error, &offset, nullptr));
+  SUTURE_CHECK(pattern != nullptr, "pattern={} error={} offset={}", source, error, offset);
+  // Where the system refuses executable memory this fails, and matching interprets the pattern.
+  pcre2_jit_compile(pattern.get(), PCRE2_JIT_COMPLETE);
+  return pattern;
+}
+
+// The text with every byte that is not UTF-8 turned into a control character: of the same length,
+// and of a class (no letter, number or space) that the patterns take for a symbol.
+std::string with_symbols_for_invalid_bytes(std::string_view text) {
+  std::string valid(text);
+  for (size_t done = 0; done < text.size();) {
+    const Utf8Character character = first_character(text.substr(done));
+    if (character.status != Utf8Status::kValid) valid.replace(done, character.bytes,
+                                                              character.bytes, '\x01');
+    done += character.bytes;
+  }
+  return valid;
+}
+
+}  // namespace
+
+struct PreTokenizer::State {
+  std::vector<Pattern> patterns;
+  MatchContext context{pcre2_match_context_create(nullptr)};
+
+  // Appends the lengths of the words of `text`: matches, and what lies between them.
+  void cut(const Pattern& pattern, std::string_view text, const MatchData& match,
+           std::vector<size_t>& lengths) const {
+    size_t done = 0;
+    while (done < text.size()) {
+      const int found = pcre2_match(pattern.get(), reinterpret_cast<PCRE2_SPTR>(text.data()),
+                                    text.size(), done, PCRE2_NO_UTF_CHECK, match.get(),
+                                    context.get());
+      // No match, or one that reached the limit: the rest is one word, and nothing is lost.
+      if (found < 0) break;
+      const PCRE2_SIZE* range = pcre2_get_ovector_pointer(match.get());
+      if (range[0] > done) lengths.push_back(range[0] - done);
+      lengths.push_back(range[1] - range[0]);
+      done = range[1];
+    }
+    if (done < text.size()) lengths.push_back(text.size() - done);
+  }
+};
+
+PreTokenizer::PreTokenizer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+PreTokenizer::PreTokenizer(PreTokenizer&&) noexcept = default;
+PreTokenizer& PreTokenizer::operator=(PreTokenizer&&) noexcept = default;
+PreTokenizer::~PreTokenizer() = default;
+
+Result<PreTokenizer> PreTokenizer::create(std::string_view name) {
+  std::string known;
+  for (const Scheme& scheme : kSchemes) {
+    if (scheme.name == name) {
+      auto state = std::make_unique<State>();
+      SUTURE_CHECK(state->context != nullptr, "no memory for a match context");
+      pcre2_set_match_limit(state->context.get(), kMatchLimit);
+      for (const char* source : scheme.patterns) {
+        if (source != nullptr) state->patterns.push_back(compile(source));
+      }
+      return PreTokenizer(std::move(state));
+    }
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", scheme.name);
+  }
+  return fail(ErrorCode::kUnsupported, fmt::format("pre-tokenizer \"{}\" is not known", name),
+              "tokenizer.ggml.pre", fmt::format("use a model with one of: {}", known));
+}
+
+std::vector<std::string_view> PreTokenizer::split(std::string_view text) const {
+  const std::string valid = with_symbols_for_invalid_bytes(text);
+  // One per call, so that several threads may split at once.
+  const MatchData match(pcre2_match_data_create(1, nullptr));
+  SUTURE_CHECK(match != nullptr, "no memory for a match");
+  std::vector<size_t> lengths = {valid.size()};
+  for (const Pattern& pattern : state_->patterns) {
+    std::vector<size_t> finer;
+    size_t begin = 0;
+    for (size_t length : lengths) {
+      state_->cut(pattern, std::string_view(valid).substr(begin, length), match, finer);
+      begin += length;
+    }
+    lengths = std::move(finer);
+  }
+  std::vector<std::string_view> words;
+  words.reserve(lengths.size());
+  size_t begin = 0;
+  for (size_t length : lengths) {
+    words.push_back(text.substr(begin, length));
+    begin += length;
+  }
+  return words;
+}
+
+}  // namespace suture

@@ -1,0 +1,34 @@
+// Finds tokens that are written out in a text and must not be cut into pieces.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace suture {
+
+class SpecialTokenFinder {
+ public:
+  struct Token {
+    std::string text;  // not empty
+    int32_t id = 0;
+  };
+  explicit SpecialTokenFinder(std::vector<Token> tokens);
+
+  struct Occurrence {
+    size_t begin = 0;  // in bytes
+    size_t length = 0;
+    int32_t id = 0;
+  };
+  // Occurrences in order that do not overlap. Of those that would, the longer token wins, then the
+  // one with the lower id, then the one further left.
+  std::vector<Occurrence> find(std::string_view text) const;
+
+ private:
+  std::vector<Occurrence> find_all(std::string_view text) const;
+
+  std::vector<Token> tokens_;  // sorted by text, no text twice
+};
+
+}  // namespace suture

@@ -1,0 +1,47 @@
+#include "models/special_tokens.h"
+
+#include <gtest/gtest.h>
+
+namespace suture {
+namespace {
+
+using Found = std::vector<std::pair<size_t, int32_t>>;  // begin, id
+
+Found find(const SpecialTokenFinder& finder, std::string_view text) {
+  Found found;
+  for (const auto& occurrence : finder.find(text)) {
+    found.emplace_back(occurrence.begin, occurrence.id);
+  }
+  return found;
+}
+
+TEST(SpecialTokensTest, FindsEachOccurrenceInOrder) {
+  const SpecialTokenFinder finder({{"<b>", 1}, {"<a>", 2}});
+  EXPECT_EQ(find(finder, "x<a><b> <b>"), (Found{{1, 2}, {4, 1}, {8, 1}}));
+  EXPECT_EQ(find(finder, "<a<b"), Found{});
+  EXPECT_EQ(find(finder, ""), Found{});
+}
+
+TEST(SpecialTokensTest, LongerTokenWinsWhereTheyOverlap) {
+  const SpecialTokenFinder finder({{"ab", 1}, {"bcd", 2}, {"a", 3}});
+  EXPECT_EQ(find(finder, "abcd"), (Found{{0, 3}, {1, 2}}));
+  EXPECT_EQ(find(finder, "abc"), (Found{{0, 1}}));
+}
+
+TEST(SpecialTokensTest, RunsAreCutFromTheLeftLongestFirst) {
+  const SpecialTokenFinder finder({{"\n", 1}, {"\n\n", 2}, {"\n\n\n", 3}});
+  EXPECT_EQ(find(finder, "\n\n\n\n\n"), (Found{{0, 3}, {3, 2}}));
+}
+
+TEST(SpecialTokensTest, BytesAboveAsciiAreCompared) {
+  const SpecialTokenFinder finder({{"<\xE2\x96\x81>", 1}, {"<a>", 2}});
+  EXPECT_EQ(find(finder, "\xE2<\xE2\x96\x81><a>"), (Found{{1, 1}, {6, 2}}));
+}
+
+TEST(SpecialTokensTest, LowerIdWinsForTheSameText) {
+  const SpecialTokenFinder finder({{"<a>", 7}, {"<a>", 4}});
+  EXPECT_EQ(find(finder, "<a>"), (Found{{0, 4}}));
+}
+
+}  // namespace
+}  // namespace suture

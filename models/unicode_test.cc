@@ -1,0 +1,54 @@
+#include "models/unicode.h"
+
+#include <gtest/gtest.h>
+
+namespace suture {
+namespace {
+
+TEST(UnicodeTest, EveryCodePointSurvivesEncodingAndDecoding) {
+  for (uint32_t code_point = 0; code_point <= 0x10FFFF; ++code_point) {
+    if (code_point >= 0xD800 && code_point <= 0xDFFF) continue;
+    std::string text;
+    append_utf8(code_point, text);
+    const Utf8Character character = first_character(text + "x");
+    ASSERT_EQ(character.status, Utf8Status::kValid) << code_point;
+    ASSERT_EQ(character.bytes, text.size()) << code_point;
+    ASSERT_EQ(character.code_point, code_point);
+  }
+}
+
+TEST(UnicodeTest, OverlongSurrogateAndTooLargeFormsAreInvalid) {
+  for (const char* text : {"\x80", "\xC0\x80", "\xC1\xBF", "\xE0\x80\x80", "\xED\xA0\x80",
+                           "\xF0\x80\x80\x80", "\xF4\x90\x80\x80", "\xF5\x80", "\xFF"}) {
+    const Utf8Character character = first_character(text);
+    EXPECT_EQ(character.status, Utf8Status::kInvalid) << text;
+    EXPECT_EQ(character.bytes, 1u) << text;
+  }
+}
+
+TEST(UnicodeTest, BrokenCharacterEndsBeforeTheByteThatBreaksIt) {
+  const Utf8Character character = first_character("\xE4\xB8"
+                                                  "a");
+  EXPECT_EQ(character.status, Utf8Status::kInvalid);
+  EXPECT_EQ(character.bytes, 2u);
+}
+
+TEST(UnicodeTest, StartOfACharacterIsIncomplete) {
+  const std::string face = "\xF0\x9F\x98\x80";
+  for (size_t length = 1; length < face.size(); ++length) {
+    const Utf8Character character = first_character(face.substr(0, length));
+    EXPECT_EQ(character.status, Utf8Status::kIncomplete) << length;
+    EXPECT_EQ(character.bytes, length);
+  }
+}
+
+TEST(UnicodeTest, DrainKeepsTheUnfinishedEnd) {
+  std::string text = "a\xFF\xE4\xB8\xAD\xE6\x96";
+  std::string out;
+  drain_valid_utf8(text, out);
+  EXPECT_EQ(out, "a\xEF\xBF\xBD\xE4\xB8\xAD");
+  EXPECT_EQ(text, "\xE6\x96");
+}
+
+}  // namespace
+}  // namespace suture
