@@ -42,4 +42,18 @@ struct KvLayerView {
   const uint32_t* block_ids = nullptr;  // [kv_blocks_for(tokens)]
 };
 
+// The rows of one head in one block: token t of the block is [t * head_dim, (t + 1) * head_dim).
+struct KvBlockRows {
+  std::byte* key = nullptr;
+  std::byte* value = nullptr;
+};
+
+// `block` counts along the sequence: tokens 32 * block and the 31 after it.
+inline KvBlockRows kv_block_rows(const KvShape& shape, const KvLayerView& kv, int64_t block,
+                                 int32_t kv_head) {
+  const int64_t head_bytes = kKvBlockTokens * shape.head_dim * shape.element_bytes();
+  std::byte* key = kv.base + kv.block_ids[block] * shape.block_bytes() + kv_head * head_bytes;
+  return {key, key + shape.half_block_elements() * shape.element_bytes()};
+}
+
 }  // namespace suture

@@ -1,0 +1,28 @@
+// The CPU side of each op. Arguments have been checked by the dispatcher of the same name; the
+// functions run on the stream's pool and are done when they return.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/attention.h"
+#include "kernels/cpu/cpu_stream.h"
+#include "kernels/kv_rows.h"
+#include "kernels/matmul.h"
+#include "kernels/rope.h"
+
+namespace suture {
+
+void attention_cpu(CpuStream& stream, const AttentionArgs& args);
+void kv_append_cpu(CpuStream& stream, const KvAppendArgs& args);
+void kv_gather_cpu(CpuStream& stream, const KvGatherArgs& args);
+Status embedding_cpu(CpuStream& stream, const WeightView& table, const int32_t* ids, int64_t n_rows,
+                     float scale, float* out);
+void rms_norm_cpu(CpuStream& stream, const float* x, const float* weight, int64_t n_rows,
+                  int64_t width, float eps, float* out);
+void gated_silu_cpu(CpuStream& stream, const float* gate, const float* up, int64_t n, float* out);
+void add_cpu(CpuStream& stream, float* x, const float* y, int64_t n);
+void rope_cpu(CpuStream& stream, const RopeArgs& args);
+void top_k_cpu(const float* logits, int64_t n, int64_t k, int32_t* ids, float* values);
+void log_sum_exp_cpu(CpuStream& stream, const float* logits, int64_t n, float* out);
+
+}  // namespace suture

@@ -1,0 +1,116 @@
+// Plain loops, compiled for each instruction set so that the compiler may use the conversion
+// instructions of F16C and AVX-512.
+#include "kernels/cpu/simd_targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/kv_rows_cpu.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <bit>
+
+#include "kernels/cpu/ops.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace suture {
+namespace HWY_NAMESPACE {
+namespace {
+
+struct Bf16 {
+  uint16_t bits;
+};
+
+float to_f32(float value) { return value; }
+float to_f32(_Float16 value) { return static_cast<float>(value); }
+float to_f32(Bf16 value) {
+  return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16);
+}
+
+void store(float value, float& target) { target = value; }
+void store(float value, _Float16& target) { target = static_cast<_Float16>(value); }
+void store(float value, Bf16& target) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t to_even = 0x7fff + ((bits >> 16) & 1);
+  const bool is_nan = (bits & 0x7fffffff) > 0x7f800000;  // rounding up could make it infinite
+  target.bits = static_cast<uint16_t>(is_nan ? (bits >> 16) | 0x40 : (bits + to_even) >> 16);
+}
+
+template <class T>
+void append_rows(const KvAppendArgs& args, int64_t begin, int64_t end) {
+  const int64_t dim = args.shape.head_dim;
+  for (int64_t row = begin; row < end; ++row) {
+    const int64_t entry = args.first_entry + row;
+    for (int32_t head = 0; head < args.shape.n_kv_heads; ++head) {
+      const auto rows = kv_block_rows(args.shape, args.kv, entry / kKvBlockTokens, head);
+      const int64_t offset = entry % kKvBlockTokens * dim;
+      T* key = reinterpret_cast<T*>(rows.key) + offset;
+      T* value = reinterpret_cast<T*>(rows.value) + offset;
+      const int64_t source = (row * args.shape.n_kv_heads + head) * dim;
+      for (int64_t i = 0; i < dim; ++i) store(args.key[source + i], key[i]);
+      for (int64_t i = 0; i < dim; ++i) store(args.value[source + i], value[i]);
+    }
+  }
+}
+
+template <class T>
+void gather_rows(const KvGatherArgs& args, int64_t begin, int64_t end) {
+  const int64_t dim = args.shape.head_dim;
+  for (int64_t entry = begin; entry < end; ++entry) {
+    for (int32_t head = 0; head < args.shape.n_kv_heads; ++head) {
+      const auto rows = kv_block_rows(args.shape, args.kv, entry / kKvBlockTokens, head);
+      const int64_t offset = entry % kKvBlockTokens * dim;
+      const T* key = reinterpret_cast<const T*>(rows.key) + offset;
+      const T* value = reinterpret_cast<const T*>(rows.value) + offset;
+      const int64_t target = (head * (args.end - args.begin) + entry - args.begin) * dim;
+      for (int64_t i = 0; i < dim; ++i) args.key[target + i] = to_f32(key[i]);
+      for (int64_t i = 0; i < dim; ++i) args.value[target + i] = to_f32(value[i]);
+    }
+  }
+}
+
+void append(const KvAppendArgs& args, int64_t begin, int64_t end) {
+  switch (args.shape.dtype) {
+    case DType::kF16: append_rows<_Float16>(args, begin, end); break;
+    case DType::kBf16: append_rows<Bf16>(args, begin, end); break;
+    default: append_rows<float>(args, begin, end); break;
+  }
+}
+
+void gather(const KvGatherArgs& args, int64_t begin, int64_t end) {
+  switch (args.shape.dtype) {
+    case DType::kF16: gather_rows<_Float16>(args, begin, end); break;
+    case DType::kBf16: gather_rows<Bf16>(args, begin, end); break;
+    default: gather_rows<float>(args, begin, end); break;
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace suture
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace suture {
+namespace {
+
+HWY_EXPORT(append);
+HWY_EXPORT(gather);
+
+constexpr int64_t kGrain = 16;  // rows; fewer are not worth waking another thread
+
+}  // namespace
+
+void kv_append_cpu(CpuStream& stream, const KvAppendArgs& args) {
+  stream.pool().parallel_for(args.n_rows, kGrain, [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(append)(args, begin, end);
+  });
+}
+
+void kv_gather_cpu(CpuStream& stream, const KvGatherArgs& args) {
+  stream.pool().parallel_for(args.end - args.begin, kGrain, [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(gather)(args, args.begin + begin, args.begin + end);
+  });
+}
+
+}  // namespace suture
+#endif  // HWY_ONCE

@@ -1,0 +1,65 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "kernels/cpu/ops.h"
+
+namespace suture {
+namespace {
+
+constexpr float kLowest = -std::numeric_limits<float>::infinity();
+
+struct Candidate {
+  float value;
+  int32_t id;
+};
+
+bool better(const Candidate& a, const Candidate& b) {
+  return a.value > b.value || (a.value == b.value && a.id < b.id);
+}
+
+}  // namespace
+
+void top_k_cpu(const float* logits, int64_t n, int64_t k, int32_t* ids, float* values) {
+  std::vector<Candidate> heap;  // the best so far, the worst of them in front
+  heap.reserve(static_cast<size_t>(k));
+  for (int32_t id = 0; id < n; ++id) {
+    const Candidate candidate{std::isnan(logits[id]) ? kLowest : logits[id], id};
+    if (static_cast<int64_t>(heap.size()) == k) {
+      if (!better(candidate, heap.front())) continue;
+      std::pop_heap(heap.begin(), heap.end(), better);
+      heap.pop_back();
+    }
+    heap.push_back(candidate);
+    std::push_heap(heap.begin(), heap.end(), better);
+  }
+  std::sort_heap(heap.begin(), heap.end(), better);
+  for (int64_t i = 0; i < k; ++i) {
+    ids[i] = heap[static_cast<size_t>(i)].id;
+    values[i] = heap[static_cast<size_t>(i)].value;
+  }
+}
+
+void log_sum_exp_cpu(CpuStream& stream, const float* logits, int64_t n, float* out) {
+  constexpr int64_t kPiece = 4096;  // summed by one worker; the pieces are added in order
+  const double max = *std::max_element(logits, logits + n);
+  if (std::isinf(max)) {
+    *out = static_cast<float>(max);
+    return;
+  }
+  std::vector<double> sums(static_cast<size_t>((n + kPiece - 1) / kPiece));
+  stream.pool().parallel_for(std::ssize(sums), [&](int64_t begin, int64_t end, int) {
+    for (int64_t piece = begin; piece < end; ++piece) {
+      double sum = 0;
+      for (int64_t i = piece * kPiece; i < std::min(n, (piece + 1) * kPiece); ++i) {
+        sum += std::exp(static_cast<double>(logits[i]) - max);
+      }
+      sums[static_cast<size_t>(piece)] = sum;
+    }
+  });
+  *out = static_cast<float>(max + std::log(std::accumulate(sums.begin(), sums.end(), 0.0)));
+}
+
+}  // namespace suture
