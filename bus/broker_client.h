@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 
@@ -20,8 +21,8 @@ class SlabView;
 struct BrokerRequestData;
 struct BrokerReply;
 
-// Safe to use from several threads. Calls wait a few seconds at most: the broker answers from memory
-// and never waits for anybody. They fail with kClosed once the broker is gone.
+// Safe to use from several threads. Calls wait a few seconds at most: the broker answers from
+// memory and never waits for anybody. They fail with kClosed once the broker is gone.
 class BrokerClient {
  public:
   // Names have 1 to 63 printable characters. A name that a live peer holds is refused (kBusy), a
@@ -67,10 +68,10 @@ class BrokerClient {
   FdChannel channel_;
   UniqueFd stop_;  // eventfd that ends the watching thread
   PeerId self_{};
+  std::thread watcher_;
   std::mutex mutex_;  // one request at a time; guards what follows
   uint64_t next_serial_ = 1;
   std::map<std::string, ImportedSlab> imported_;
-  std::thread watcher_;
 };
 
 }  // namespace suture
