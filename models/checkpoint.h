@@ -33,7 +33,7 @@ class Checkpoint {
   virtual Result<Vocabulary> vocabulary() const = 0;
   // A hash of configuration, tensor names, types, shapes and sizes, and of 4 KiB at both ends of
   // each tensor's data: two files with the same fingerprint are taken for the same model.
-  virtual std::string fingerprint() const = 0;
+  virtual std::string fingerprint() const;
   // Metadata for `inspect`, in file order, values printed.
   virtual std::vector<std::pair<std::string, std::string>> metadata() const = 0;
   virtual uint64_t file_bytes() const = 0;

@@ -22,22 +22,22 @@ inline constexpr int64_t kPrefillGrid = 512;
 // A run of entries of the sequence's own cache whose positions are consecutive: entry i sits at
 // position i + position_offset. A master that leaves room for documents has two.
 struct OwnRun {
-  int64_t begin = 0;            // first entry; the run ends where the next begins
+  int64_t begin = 0;  // first entry; the run ends where the next begins
   int64_t position_offset = 0;
 };
 
 // K/V that another sequence contributes, in this model's layers and positions.
 struct ForeignSegment {
-  std::vector<KvLayerView> layers;     // [n_layers]; base nullptr where a layer has no partner
-  int64_t begin = 0;                   // entries [begin, end) of that sequence take part
+  std::vector<KvLayerView> layers;  // [n_layers]; base nullptr where a layer has no partner
+  int64_t begin = 0;                // entries [begin, end) of that sequence take part
   int64_t end = 0;
-  int64_t position_offset = 0;         // entry i sits at position i + position_offset here
+  int64_t position_offset = 0;  // entry i sits at position i + position_offset here
   Visibility visibility = Visibility::kAlways;
   int64_t lag = 1;
   // Shift between the position at which the K rows were rotated and the one they have here: the
   // query meets them rotated to p - rotation_shift.
   int64_t rotation_shift = 0;
-  std::vector<float> log_gain;         // [n_layers][n_heads]; empty = all 0
+  std::vector<float> log_gain;  // [n_layers][n_heads]; empty = all 0
 };
 
 struct SequencePlan {
@@ -51,12 +51,12 @@ struct SequencePlan {
 using LayerGate = std::function<Status(int32_t layer)>;
 
 struct ForwardArgs {
-  std::span<const int32_t> token_ids;     // [n_rows], host
+  std::span<const int32_t> token_ids;  // [n_rows], host
   MatmulPath path = MatmulPath::kPrefill;
-  KvCache* cache = nullptr;               // rows become its entries size() .. size() + n_rows
-  const SequencePlan* plan = nullptr;     // nullptr = the sequence alone, positions from 0
-  const LayerGate* gate = nullptr;        // may be nullptr
-  int64_t first_logits_row = 0;           // logits are computed for rows [first_logits_row, n_rows)
+  KvCache* cache = nullptr;            // rows become its entries size() .. size() + n_rows
+  const SequencePlan* plan = nullptr;  // nullptr = the sequence alone, positions from 0
+  const LayerGate* gate = nullptr;     // may be nullptr
+  int64_t first_logits_row = 0;        // logits are computed for rows [first_logits_row, n_rows)
 };
 
 class Forward {
@@ -68,8 +68,14 @@ class Forward {
 
   // Runs up to kPrefillGrid rows. Returns logits [n_rows - first_logits_row][vocab] in device
   // memory, valid until the next call; nullptr when first_logits_row == n_rows. At most
-  // kMaxLogitsRows rows of logits at a time. Rows are committed to the cache layer by layer.
+  // kMaxLogitsRows rows of logits at a time. Rows are committed to the cache layer by layer, as
+  // soon as they are written; after an error in between, the cache holds part of them and cannot
+  // be used any more.
   Result<const float*> run(const ForwardArgs& args);
+
+  // Logits [n_rows][vocab] of rows of the last run, for callers that want more than kMaxLogitsRows
+  // of them; valid until the next call of either.
+  Result<const float*> logits(int64_t first_row, int64_t n_rows);
 
   static constexpr int64_t kMaxLogitsRows = 32;
 

@@ -16,8 +16,8 @@ class KvCache {
  public:
   virtual ~KvCache() = default;
   virtual const KvShape& shape() const = 0;
-  virtual int64_t capacity() const = 0;                     // entries
-  virtual int64_t committed(int32_t layer) const = 0;       // entries valid in this layer
+  virtual int64_t capacity() const = 0;                // entries
+  virtual int64_t committed(int32_t layer) const = 0;  // entries valid in this layer
   virtual KvLayerView layer_view(int32_t layer) = 0;
   // Entries below `entries` of this layer are written and never change again.
   virtual void commit(int32_t layer, int64_t entries) = 0;

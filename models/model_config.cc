@@ -62,16 +62,16 @@ Status check_runnable(const ModelConfig& config, const std::string& where) {
   };
   for (const Bound& bound : bounds) {
     if (bound.value < 1 || bound.value > bound.maximum)
-      return fail(ErrorCode::kCorrupt,
-                  fmt::format("{} is {}, expected 1 to {}", bound.field, bound.value,
-                              bound.maximum),
-                  where);
+      return fail(
+          ErrorCode::kCorrupt,
+          fmt::format("{} is {}, expected 1 to {}", bound.field, bound.value, bound.maximum),
+          where);
   }
   if (config.n_heads % config.n_kv_heads != 0)
-    return fail(ErrorCode::kCorrupt,
-                fmt::format("{} heads cannot share {} K/V heads evenly", config.n_heads,
-                            config.n_kv_heads),
-                where);
+    return fail(
+        ErrorCode::kCorrupt,
+        fmt::format("{} heads cannot share {} K/V heads evenly", config.n_heads, config.n_kv_heads),
+        where);
   if (config.head_dim % 2 != 0)
     return fail(ErrorCode::kCorrupt, fmt::format("head dimension {} is odd", config.head_dim),
                 where);

@@ -23,20 +23,20 @@ std::string known_families();
 
 struct ModelConfig {
   Family family = Family::kUnknown;
-  std::string architecture;        // as the file names it: "llama", "qwen2"
+  std::string architecture;  // as the file names it: "llama", "qwen2"
   int32_t n_layers = 0;
   int32_t n_heads = 0;
   int32_t n_kv_heads = 0;
   int32_t head_dim = 0;
   int32_t hidden_size = 0;
-  int32_t ffn_size = 0;            // width of the gated MLP
+  int32_t ffn_size = 0;  // width of the gated MLP
   int32_t vocab_size = 0;
-  int32_t max_positions = 0;       // context length the model was trained for
+  int32_t max_positions = 0;  // context length the model was trained for
   float norm_eps = 0;
   float rope_theta = 0;
   RopePairing rope_pairing = RopePairing::kHalves;
   bool qkv_bias = false;
-  bool tied_embeddings = false;    // the output matrix is the embedding table
+  bool tied_embeddings = false;  // the output matrix is the embedding table
 
   // Why this build cannot run the model ("rope scaling 'yarn' is not supported yet"); empty if it
   // can. Such a file opens, so that it can be inspected, and is refused when weights are loaded.

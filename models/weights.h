@@ -19,18 +19,18 @@ struct LayerWeights {
   const float* q_bias = nullptr;          // [n_heads * head_dim] or nullptr
   const float* k_bias = nullptr;          // [n_kv_heads * head_dim] or nullptr
   const float* v_bias = nullptr;
-  WeightView attention_out;               // [hidden][n_heads * head_dim]
-  const float* ffn_norm = nullptr;        // [hidden]
-  WeightView gate;                        // [ffn][hidden]
-  WeightView up;                          // [ffn][hidden]
-  WeightView down;                        // [hidden][ffn]
+  WeightView attention_out;         // [hidden][n_heads * head_dim]
+  const float* ffn_norm = nullptr;  // [hidden]
+  WeightView gate;                  // [ffn][hidden]
+  WeightView up;                    // [ffn][hidden]
+  WeightView down;                  // [hidden][ffn]
 };
 
 struct Weights {
-  WeightView embedding;                   // [vocab][hidden]
+  WeightView embedding;  // [vocab][hidden]
   std::vector<LayerWeights> layers;
-  const float* output_norm = nullptr;     // [hidden]
-  WeightView output;                      // [vocab][hidden]; the embedding when tied
+  const float* output_norm = nullptr;  // [hidden]
+  WeightView output;                   // [vocab][hidden]; the embedding when tied
 
   // Memory the views point into when it is not the checkpoint's mapping.
   std::vector<std::unique_ptr<Buffer>> owned;

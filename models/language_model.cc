@@ -1,0 +1,75 @@
+#include "models/language_model.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace suture {
+
+Result<std::unique_ptr<LanguageModel>> LanguageModel::load(const std::filesystem::path& path,
+                                                           const std::string& device, int threads) {
+  auto model = std::unique_ptr<LanguageModel>(new LanguageModel());
+  SUTURE_ASSIGN_OR_RETURN(model->checkpoint_, Checkpoint::open(path));
+  SUTURE_ASSIGN_OR_RETURN(model->device_, open_device(device, threads));
+  SUTURE_ASSIGN_OR_RETURN(model->stream_, model->device_->make_stream());
+  SUTURE_ASSIGN_OR_RETURN(model->weights_, load_weights(*model->checkpoint_, *model->device_));
+  SUTURE_ASSIGN_OR_RETURN(model->forward_, Forward::create(model->config(), model->weights_,
+                                                           *model->device_, *model->stream_));
+  return model;
+}
+
+Result<std::unique_ptr<KvCache>> LanguageModel::make_cache(int64_t capacity) {
+  return make_heap_kv_cache(*device_, config().kv_shape(), capacity);
+}
+
+Result<const float*> LanguageModel::prefill(const PrefillArgs& args) {
+  if (args.token_ids.empty() || args.cache == nullptr)
+    return fail(ErrorCode::kInvalidArgument, "a prompt needs a token and a K/V cache", "prefill");
+  const auto n_tokens = static_cast<int64_t>(args.token_ids.size());
+  const float* last = nullptr;
+  int64_t begin = 0;  // row of token_ids
+  while (begin < n_tokens) {
+    const int64_t room = kPrefillGrid - args.cache->size() % kPrefillGrid;
+    const int64_t end = std::min(begin + room, n_tokens);
+    SUTURE_ASSIGN_OR_RETURN(last, run_chunk(args, begin, end));
+    begin = end;
+  }
+  return last;
+}
+
+// Rows [begin, end) of the prompt; returns the logits of the last if it is the prompt's last.
+Result<const float*> LanguageModel::run_chunk(const PrefillArgs& args, int64_t begin, int64_t end) {
+  const int64_t rows = end - begin;
+  const bool is_last = end == std::ssize(args.token_ids);
+  const int64_t first_entry = args.cache->size();
+  if (args.on_chunk) SUTURE_RETURN_IF_ERROR(args.on_chunk(first_entry, first_entry + rows));
+  ForwardArgs pass;
+  pass.token_ids = args.token_ids.subspan(static_cast<size_t>(begin), static_cast<size_t>(rows));
+  pass.path = MatmulPath::kPrefill;
+  pass.cache = args.cache;
+  pass.plan = args.plan;
+  pass.gate = args.gate;
+  pass.first_logits_row = is_last && !args.on_logits ? rows - 1 : rows;
+  SUTURE_ASSIGN_OR_RETURN(const float* logits, forward_->run(pass));
+  if (!args.on_logits) return logits;
+
+  for (int64_t row = 0; row < rows; row += Forward::kMaxLogitsRows) {
+    const int64_t n = std::min(Forward::kMaxLogitsRows, rows - row);
+    SUTURE_ASSIGN_OR_RETURN(logits, forward_->logits(row, n));
+    for (int64_t i = 0; i < n; ++i)
+      SUTURE_RETURN_IF_ERROR(args.on_logits(begin + row + i, logits + i * config().vocab_size));
+    logits += (n - 1) * config().vocab_size;
+  }
+  return logits;
+}
+
+Result<const float*> LanguageModel::decode(int32_t token_id, KvCache& cache,
+                                           const SequencePlan* plan) {
+  ForwardArgs pass;
+  pass.token_ids = std::span(&token_id, 1);
+  pass.path = MatmulPath::kDecode;
+  pass.cache = &cache;
+  pass.plan = plan;
+  return forward_->run(pass);
+}
+
+}  // namespace suture

@@ -1,0 +1,66 @@
+// A model ready to run: file, weights and forward pass on one device.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/error.h"
+#include "kernels/device.h"
+#include "models/checkpoint.h"
+#include "models/forward.h"
+#include "models/kv_cache.h"
+#include "models/weights.h"
+
+namespace suture {
+
+struct PrefillArgs {
+  std::span<const int32_t> token_ids;  // host; become entries size() .. of the cache
+  KvCache* cache = nullptr;
+  const SequencePlan* plan = nullptr;  // nullptr = the sequence alone
+  const LayerGate* gate = nullptr;     // may be nullptr
+
+  // Called before each chunk with the entries [begin, end) that it will write. May be empty.
+  std::function<Status(int64_t begin, int64_t end)> on_chunk;
+  // Called for every row in order with its logits [vocab] in device memory, valid during the call.
+  // Empty = only the last row's logits are computed.
+  std::function<Status(int64_t row, const float* logits)> on_logits;
+};
+
+class LanguageModel {
+ public:
+  // `device` and `threads` as in open_device().
+  static Result<std::unique_ptr<LanguageModel>> load(const std::filesystem::path& path,
+                                                     const std::string& device, int threads);
+
+  const Checkpoint& checkpoint() const { return *checkpoint_; }
+  const ModelConfig& config() const { return checkpoint_->config(); }
+  Device& device() { return *device_; }
+  Stream& stream() { return *stream_; }
+  Forward& forward() { return *forward_; }
+
+  // K/V of one sequence of at most `capacity` tokens, on this model's device.
+  Result<std::unique_ptr<KvCache>> make_cache(int64_t capacity);
+
+  // Runs a prompt in chunks cut at multiples of kPrefillGrid of the cache's entries, and returns
+  // the logits [vocab] of its last row in device memory, valid until the next pass.
+  Result<const float*> prefill(const PrefillArgs& args);
+
+  // Runs one generated token with the decode kernels; returns its logits, as above.
+  Result<const float*> decode(int32_t token_id, KvCache& cache, const SequencePlan* plan = nullptr);
+
+ private:
+  LanguageModel() = default;
+  Result<const float*> run_chunk(const PrefillArgs& args, int64_t begin, int64_t end);
+
+  std::unique_ptr<Checkpoint> checkpoint_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Stream> stream_;
+  Weights weights_;
+  std::unique_ptr<Forward> forward_;
+};
+
+}  // namespace suture

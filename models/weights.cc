@@ -1,0 +1,158 @@
+#include "models/weights.h"
+
+#include <fmt/format.h>
+
+#include <set>
+#include <string>
+#include <utility>
+
+namespace suture {
+namespace {
+
+// Takes tensors out of a checkpoint one by one, checked, and puts them where the device reads
+// them: in the file's mapping if it can, else in memory of its own.
+class WeightLoader {
+ public:
+  WeightLoader(const Checkpoint& checkpoint, Device& device)
+      : checkpoint_(checkpoint), device_(device), where_(checkpoint.path().string()) {}
+
+  Result<Weights> run() {
+    const ModelConfig& config = checkpoint_.config();
+    SUTURE_RETURN_IF_ERROR(check_runnable(config, where_));
+    SUTURE_ASSIGN_OR_RETURN(stream_, device_.make_stream());
+    const int64_t hidden = config.hidden_size;
+    SUTURE_ASSIGN_OR_RETURN(weights_.embedding,
+                            matrix("token_embd.weight", config.vocab_size, hidden));
+    for (int32_t layer = 0; layer < config.n_layers; ++layer) {
+      SUTURE_ASSIGN_OR_RETURN(LayerWeights loaded, load_layer(fmt::format("blk.{}.", layer)));
+      weights_.layers.push_back(loaded);
+    }
+    SUTURE_ASSIGN_OR_RETURN(weights_.output_norm, vector("output_norm.weight", hidden));
+    weights_.output = weights_.embedding;
+    if (!config.tied_embeddings) {
+      SUTURE_ASSIGN_OR_RETURN(weights_.output, matrix("output.weight", config.vocab_size, hidden));
+    }
+    SUTURE_RETURN_IF_ERROR(refuse_unused());
+    return std::move(weights_);
+  }
+
+ private:
+  Result<LayerWeights> load_layer(const std::string& prefix) {
+    const ModelConfig& config = checkpoint_.config();
+    const int64_t hidden = config.hidden_size;
+    const int64_t q_size = int64_t{config.n_heads} * config.head_dim;
+    const int64_t kv_size = int64_t{config.n_kv_heads} * config.head_dim;
+    LayerWeights layer;
+    SUTURE_ASSIGN_OR_RETURN(layer.attention_norm, vector(prefix + "attn_norm.weight", hidden));
+    SUTURE_ASSIGN_OR_RETURN(layer.q, matrix(prefix + "attn_q.weight", q_size, hidden));
+    SUTURE_ASSIGN_OR_RETURN(layer.k, matrix(prefix + "attn_k.weight", kv_size, hidden));
+    SUTURE_ASSIGN_OR_RETURN(layer.v, matrix(prefix + "attn_v.weight", kv_size, hidden));
+    if (config.qkv_bias) {
+      SUTURE_ASSIGN_OR_RETURN(layer.q_bias, vector(prefix + "attn_q.bias", q_size));
+      SUTURE_ASSIGN_OR_RETURN(layer.k_bias, vector(prefix + "attn_k.bias", kv_size));
+      SUTURE_ASSIGN_OR_RETURN(layer.v_bias, vector(prefix + "attn_v.bias", kv_size));
+    }
+    SUTURE_ASSIGN_OR_RETURN(layer.attention_out,
+                            matrix(prefix + "attn_output.weight", hidden, q_size));
+    SUTURE_ASSIGN_OR_RETURN(layer.ffn_norm, vector(prefix + "ffn_norm.weight", hidden));
+    SUTURE_ASSIGN_OR_RETURN(layer.gate,
+                            matrix(prefix + "ffn_gate.weight", config.ffn_size, hidden));
+    SUTURE_ASSIGN_OR_RETURN(layer.up, matrix(prefix + "ffn_up.weight", config.ffn_size, hidden));
+    SUTURE_ASSIGN_OR_RETURN(layer.down,
+                            matrix(prefix + "ffn_down.weight", hidden, config.ffn_size));
+    return layer;
+  }
+
+  Result<const TensorInfo*> take(const std::string& name, const std::vector<int64_t>& shape) {
+    const TensorInfo* tensor = checkpoint_.find(name);
+    if (tensor == nullptr)
+      return fail(ErrorCode::kCorrupt, fmt::format("tensor '{}' is missing", name), where_);
+    if (tensor->shape != shape)
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("tensor '{}' is {}, expected {} from the configuration", name,
+                              shape_text(tensor->shape), shape_text(shape)),
+                  where_);
+    const bool integer = tensor->dtype == DType::kI32 || tensor->dtype == DType::kI64;
+    if (!tensor->unsupported_type.empty() || integer)
+      return fail(ErrorCode::kUnsupported,
+                  fmt::format("tensor '{}' has type {}, which is not supported yet; known: f32, "
+                              "f16, bf16, q4_0, q4_1, q5_0, q8_0, q4_k, q5_k, q6_k",
+                              name, tensor->type_name()),
+                  where_, "choose a file quantised to one of the known types");
+    used_.insert(tensor);
+    return tensor;
+  }
+
+  Result<WeightView> matrix(const std::string& name, int64_t rows, int64_t cols) {
+    SUTURE_ASSIGN_OR_RETURN(const TensorInfo* tensor, take(name, {rows, cols}));
+    if (cols % dtype_info(tensor->dtype).block_elements != 0)
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("tensor '{}': rows of {} are not whole blocks of {}", name, cols,
+                              tensor->type_name()),
+                  where_);
+    SUTURE_ASSIGN_OR_RETURN(const std::byte* data, place(tensor->data));
+    return WeightView{tensor->dtype, data, rows, cols};
+  }
+
+  // Norms and biases are small and used as float32, whatever their stored type.
+  Result<const float*> vector(const std::string& name, int64_t width) {
+    SUTURE_ASSIGN_OR_RETURN(const TensorInfo* tensor, take(name, {width}));
+    if (is_quantised(tensor->dtype))
+      return fail(ErrorCode::kUnsupported,
+                  fmt::format("tensor '{}' is a {} vector, expected f32, f16 or bf16", name,
+                              tensor->type_name()),
+                  where_);
+    if (tensor->dtype == DType::kF32) {
+      SUTURE_ASSIGN_OR_RETURN(const std::byte* data, place(tensor->data));
+      return reinterpret_cast<const float*>(data);
+    }
+    std::vector<float> values(static_cast<size_t>(width));
+    SUTURE_RETURN_IF_ERROR(dequantise(tensor->dtype, tensor->data.data(), width, values.data()));
+    SUTURE_ASSIGN_OR_RETURN(const std::byte* data, copy(std::as_bytes(std::span(values))));
+    return reinterpret_cast<const float*>(data);
+  }
+
+  // Safetensors promise no alignment; kernels want that of a float.
+  Result<const std::byte*> place(std::span<const std::byte> host) {
+    const std::byte* in_place = device_.device_address(host);
+    const bool aligned = reinterpret_cast<uintptr_t>(in_place) % alignof(float) == 0;
+    if (in_place != nullptr && aligned) return in_place;
+    return copy(host);
+  }
+
+  Result<const std::byte*> copy(std::span<const std::byte> host) {
+    SUTURE_ASSIGN_OR_RETURN(auto buffer, device_.allocate(host.size()));
+    SUTURE_RETURN_IF_ERROR(stream_->copy_to_device(buffer->data(), host));
+    SUTURE_RETURN_IF_ERROR(stream_->synchronize());
+    weights_.owned.push_back(std::move(buffer));
+    return weights_.owned.back()->data();
+  }
+
+  // A tensor that nobody asked for means that the model differs from what the forward pass does,
+  // and its answers would be wrong without a word.
+  Status refuse_unused() const {
+    for (const TensorInfo* tensor : checkpoint_.tensors()) {
+      if (!used_.contains(tensor))
+        return fail(ErrorCode::kUnsupported,
+                    fmt::format("tensor '{}' {} has no place in architecture '{}'", tensor->name,
+                                shape_text(tensor->shape), checkpoint_.config().architecture),
+                    where_);
+    }
+    return {};
+  }
+
+  const Checkpoint& checkpoint_;
+  Device& device_;
+  std::string where_;
+  std::unique_ptr<Stream> stream_;
+  std::set<const TensorInfo*> used_;
+  Weights weights_;
+};
+
+}  // namespace
+
+Result<Weights> load_weights(const Checkpoint& checkpoint, Device& device) {
+  return WeightLoader(checkpoint, device).run();
+}
+
+}  // namespace suture
