@@ -9,23 +9,36 @@ namespace suture {
 // One process's part in one request.
 struct ProcessFigures {
   std::string name;
-  std::string role;                 // "master", "slave"
+  std::string role;  // "master", "slave"
   int64_t prompt_tokens = 0;
   double prefill_seconds = 0;
   int64_t decoded_tokens = 0;
   double decode_seconds = 0;
-  int64_t bus_waits = 0;            // times the process waited for another one's K/V
+  int64_t bus_waits = 0;  // times the process waited for another one's K/V
   double bus_wait_seconds = 0;
   int64_t kv_bytes_published = 0;
   int64_t kv_bytes_read = 0;
-  int64_t resident_bytes = 0;       // resident set size at the end
+  int64_t resident_bytes = 0;  // resident set size at the end
+
+  // Adds the work of another part of the same process; memory is the later of the two.
+  void add(const ProcessFigures& more) {
+    prompt_tokens += more.prompt_tokens;
+    prefill_seconds += more.prefill_seconds;
+    decoded_tokens += more.decoded_tokens;
+    decode_seconds += more.decode_seconds;
+    bus_waits += more.bus_waits;
+    bus_wait_seconds += more.bus_wait_seconds;
+    kv_bytes_published += more.kv_bytes_published;
+    kv_bytes_read += more.kv_bytes_read;
+    resident_bytes = more.resident_bytes;
+  }
 };
 
 // Something a process did for a while.
 struct TraceSpan {
   std::string process;
   std::string name;
-  int64_t start_ns = 0;             // CLOCK_MONOTONIC, one clock for all processes of a host
+  int64_t start_ns = 0;  // CLOCK_MONOTONIC, one clock for all processes of a host
   int64_t duration_ns = 0;
 };
 

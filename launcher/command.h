@@ -44,8 +44,8 @@ inline tl::unexpected<Failure> refuse(Error error) {
 }
 
 struct CommandContext {
-  bool json = false;   // --json: standard output is exactly one JSON value on one line
-  int verbosity = 0;   // how often -v was given
+  bool json = false;  // --json: standard output is exactly one JSON value on one line
+  int verbosity = 0;  // how often -v was given
   std::function<CommandResult()> action;
 
   void set_action(CLI::App* command, std::function<CommandResult()> run) {

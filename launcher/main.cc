@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "launcher/command.h"
+#include "launcher/command_models.h"
 
 namespace suture {
 namespace {
@@ -20,7 +21,7 @@ constexpr const char* kFooter =
     "130 interrupted.\n"
     "Environment: SUTURE_MODELS (cache of models), SUTURE_LOG (trace, debug, info, warn, error).";
 
-void add_commands(CLI::App&, CommandContext&) {}
+void add_commands(CLI::App& app, CommandContext& context) { add_models_command(app, context); }
 
 // Messages go to standard error. Workers inherit the level through the environment.
 void set_up_logging(int verbosity) {
