@@ -1,0 +1,33 @@
+// What every target from AVX2 on shares.
+#pragma once
+
+#include <immintrin.h>
+
+#include "kernels/cpu/vectors_inl.h"
+
+namespace suture {
+namespace {
+
+SUTURE_INLINE __m256i as_int(U8x32 v) { return reinterpret_cast<__m256i>(v); }
+SUTURE_INLINE __m256i as_int(I8x32 v) { return reinterpret_cast<__m256i>(v); }
+
+SUTURE_INLINE F32x8 multiply_add(F32x8 a, F32x8 b, F32x8 c) { return _mm256_fmadd_ps(a, b, c); }
+
+SUTURE_INLINE F32x8 widen(const void* eight_int8) {
+  const __m128i bytes = _mm_loadl_epi64(static_cast<const __m128i*>(eight_int8));
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
+}
+
+SUTURE_INLINE F32x8 from_half(const void* eight_half) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i*>(eight_half)));
+}
+
+// Pairs are added in 16 bits, which saturate at 32767: |w| * |x| * 2 must stay below, and does
+// for w below 128.
+SUTURE_INLINE I32x8 dot_by_pairs(__m256i w, __m256i x) {
+  const __m256i pairs = _mm256_maddubs_epi16(w, x);
+  return reinterpret_cast<I32x8>(_mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+
+}  // namespace
+}  // namespace suture

@@ -1,0 +1,11 @@
+// The CPU's side of kernels/matmul.h; arguments have been checked by the dispatcher.
+#pragma once
+
+#include "kernels/matmul.h"
+
+namespace suture {
+
+Status matmul_cpu(Stream& stream, const MatmulArgs& args);
+void dequantise_cpu(DType dtype, const std::byte* source, int64_t elements, float* target);
+
+}  // namespace suture

@@ -1,0 +1,239 @@
+// How each GGUF weight type unpacks: w[i] = q[i] * scale - minimum, element order kept.
+// One unpacking serves both the integer dot product and the conversion to float32.
+//
+// The target's .cc defines before including this file:
+//   F32x8 widen(const void* eight_int8)      eight signed bytes as floats
+//   F32x8 from_half(const void* eight_half)  eight IEEE half floats as floats
+#pragma once
+
+#include "kernels/cpu/vectors_inl.h"
+
+namespace suture {
+namespace {
+
+constexpr int kGroups = 8;  // groups of 32 weights in a chunk
+
+struct Chunk {
+  U8x32 q[kGroups];              // signed bytes where Format::kSigned, else 0 .. 31
+  alignas(32) float scale[16];   // one per 16 weights where Format::kFine, else [8], one per 32
+  F32x8 minimum;                 // per 32 weights, where Format::kHasMinimum
+};
+
+// Blocks of 32 weights: a half scale, for some types a half minimum, then bits. `n` blocks.
+template <int kBlockBytes>
+SUTURE_INLINE F32x8 block_halves(const std::byte* blocks, int n) {
+  uint16_t half[kGroups] = {};
+  for (int g = 0; g < n; ++g) __builtin_memcpy(&half[g], blocks + g * kBlockBytes, 2);
+  return from_half(half);
+}
+
+// 16 bytes hold elements 0 .. 15 in their low halves and 16 .. 31 in their high halves.
+SUTURE_INLINE U8x32 nibbles(const std::byte* bytes) {
+  const U8x16 packed = load<U8x16>(bytes);
+  return concat(packed, packed >> 4) & 15;
+}
+
+struct Q4_0 {
+  static constexpr bool kSigned = true, kFine = false, kHasMinimum = false;
+  static constexpr int64_t kBlockBytes = 18, kChunkBytes = 8 * kBlockBytes;
+
+  static SUTURE_INLINE void unpack(const std::byte* blocks, int n, Chunk& chunk) {
+    store(chunk.scale, block_halves<kBlockBytes>(blocks, n));
+    for (int g = 0; g < n; ++g) chunk.q[g] = nibbles(blocks + g * kBlockBytes + 2) - 8;
+  }
+};
+
+struct Q4_1 {
+  static constexpr bool kSigned = false, kFine = false, kHasMinimum = true;
+  static constexpr int64_t kBlockBytes = 20, kChunkBytes = 8 * kBlockBytes;
+
+  static SUTURE_INLINE void unpack(const std::byte* blocks, int n, Chunk& chunk) {
+    store(chunk.scale, block_halves<kBlockBytes>(blocks, n));
+    chunk.minimum = -block_halves<kBlockBytes>(blocks + 2, n);  // stored as what is added
+    for (int g = 0; g < n; ++g) chunk.q[g] = nibbles(blocks + g * kBlockBytes + 4);
+  }
+};
+
+struct Q5_0 {
+  static constexpr bool kSigned = true, kFine = false, kHasMinimum = false;
+  static constexpr int64_t kBlockBytes = 22, kChunkBytes = 8 * kBlockBytes;
+
+  // Bit i of four bytes as 0 or 16 in byte i.
+  static SUTURE_INLINE U8x32 fifth_bits(const std::byte* bytes) {
+    uint32_t bits;
+    __builtin_memcpy(&bits, bytes, 4);
+    const U8x32 copies = reinterpret_cast<U8x32>(U32x8{} + bits);
+    const U8x32 spread = __builtin_shufflevector(
+        copies, copies, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 18, 18, 18, 18, 18, 18, 18,
+        18, 19, 19, 19, 19, 19, 19, 19, 19);
+    const U8x32 own = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128,
+                       1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+    return reinterpret_cast<U8x32>((spread & own) == own) & 16;
+  }
+
+  static SUTURE_INLINE void unpack(const std::byte* blocks, int n, Chunk& chunk) {
+    store(chunk.scale, block_halves<kBlockBytes>(blocks, n));
+    for (int g = 0; g < n; ++g) {
+      const std::byte* block = blocks + g * kBlockBytes;
+      chunk.q[g] = (nibbles(block + 6) | fifth_bits(block + 2)) - 16;
+    }
+  }
+};
+
+struct Q8_0 {
+  static constexpr bool kSigned = true, kFine = false, kHasMinimum = false;
+  static constexpr int64_t kBlockBytes = 34, kChunkBytes = 8 * kBlockBytes;
+
+  static SUTURE_INLINE void unpack(const std::byte* blocks, int n, Chunk& chunk) {
+    store(chunk.scale, block_halves<kBlockBytes>(blocks, n));
+    for (int g = 0; g < n; ++g) chunk.q[g] = load<U8x32>(blocks + g * kBlockBytes + 2);
+  }
+};
+
+// Head of a q4_k or q5_k block: half d, half dmin, then eight 6-bit scales and eight 6-bit minima
+// in 12 bytes: the first four of each in the low six bits of bytes 0-3 and 4-7, the last four
+// split between the nibbles of bytes 8-11 and the two spare bits of bytes 0-7.
+SUTURE_INLINE void k_scales(const std::byte* block, Chunk& chunk) {
+  uint32_t a, b, c;
+  __builtin_memcpy(&a, block + 4, 4);
+  __builtin_memcpy(&b, block + 8, 4);
+  __builtin_memcpy(&c, block + 12, 4);
+  const uint32_t scales[2] = {a & 0x3f3f3f3f, (c & 0x0f0f0f0f) | ((a >> 2) & 0x30303030)};
+  const uint32_t minima[2] = {b & 0x3f3f3f3f, ((c >> 4) & 0x0f0f0f0f) | ((b >> 2) & 0x30303030)};
+  uint16_t halves[8] = {};
+  __builtin_memcpy(halves, block, 4);
+  const F32x8 d = from_half(halves);
+  store(chunk.scale, splat(d[0]) * widen(scales));
+  chunk.minimum = splat(d[1]) * widen(minima);
+}
+
+struct Q4_K {
+  static constexpr bool kSigned = false, kFine = false, kHasMinimum = true;
+  static constexpr int64_t kChunkBytes = 144;
+
+  static SUTURE_INLINE void unpack(const std::byte* block, int, Chunk& chunk) {
+    k_scales(block, chunk);
+    for (int pair = 0; pair < 4; ++pair) {
+      const U8x32 packed = load<U8x32>(block + 16 + 32 * pair);
+      chunk.q[2 * pair] = packed & 15;
+      chunk.q[2 * pair + 1] = shift_right<4>(packed) & 15;
+    }
+  }
+};
+
+struct Q5_K {
+  static constexpr bool kSigned = false, kFine = false, kHasMinimum = true;
+  static constexpr int64_t kChunkBytes = 176;
+
+  template <int kPair>
+  static SUTURE_INLINE void unpack_pair(const std::byte* block, U8x32 high, Chunk& chunk) {
+    const U8x32 packed = load<U8x32>(block + 48 + 32 * kPair);
+    // Bit 2 * pair of byte i is the fifth bit of element i of the pair's first group.
+    const U8x32 bits = shift_right<2 * kPair>(high);
+    chunk.q[2 * kPair] = (packed & 15) | (shift_left<4>(bits) & 16);
+    chunk.q[2 * kPair + 1] = (shift_right<4>(packed) & 15) | (shift_left<3>(bits) & 16);
+  }
+
+  static SUTURE_INLINE void unpack(const std::byte* block, int, Chunk& chunk) {
+    k_scales(block, chunk);
+    const U8x32 high = load<U8x32>(block + 16);
+    unpack_pair<0>(block, high, chunk);
+    unpack_pair<1>(block, high, chunk);
+    unpack_pair<2>(block, high, chunk);
+    unpack_pair<3>(block, high, chunk);
+  }
+};
+
+struct Q6_K {
+  static constexpr bool kSigned = true, kFine = true, kHasMinimum = false;
+  static constexpr int64_t kChunkBytes = 210;
+
+  // 128 low nibbles [64], 128 high bit pairs [32], twice; 16 int8 scales; half d.
+  static SUTURE_INLINE void unpack(const std::byte* block, int, Chunk& chunk) {
+    for (int half = 0; half < 2; ++half) {
+      const U8x32 first = load<U8x32>(block + 64 * half);
+      const U8x32 second = load<U8x32>(block + 64 * half + 32);
+      const U8x32 high = load<U8x32>(block + 128 + 32 * half);
+      U8x32* q = chunk.q + 4 * half;
+      q[0] = ((first & 15) | (shift_left<4>(high) & 48)) - 32;
+      q[1] = ((second & 15) | (shift_left<2>(high) & 48)) - 32;
+      q[2] = ((shift_right<4>(first) & 15) | (high & 48)) - 32;
+      q[3] = ((shift_right<4>(second) & 15) | (shift_right<2>(high) & 48)) - 32;
+    }
+    uint16_t halves[8] = {};
+    __builtin_memcpy(halves, block + 208, 2);
+    const F32x8 d = splat(from_half(halves)[0]);
+    store(chunk.scale, d * widen(block + 192));
+    store(chunk.scale + 8, d * widen(block + 200));
+  }
+};
+
+template <typename Format>
+SUTURE_INLINE void expand(const Chunk& chunk, int n_groups, float* target) {
+  for (int g = 0; g < n_groups; ++g) {
+    alignas(32) int8_t q[32];
+    store(q, chunk.q[g]);
+    for (int part = 0; part < 4; ++part) {
+      const F32x8 scale = splat(chunk.scale[Format::kFine ? 2 * g + part / 2 : g]);
+      F32x8 value = widen(q + 8 * part) * scale;
+      if constexpr (Format::kHasMinimum) value -= splat(chunk.minimum[g]);
+      store(target + 32 * g + 8 * part, value);
+    }
+  }
+}
+
+template <typename Format>
+void dequantise_blocks(const std::byte* source, int64_t elements, float* target) {
+  Chunk chunk;
+  for (; elements >= kQuantChunk; elements -= kQuantChunk) {
+    Format::unpack(source, kGroups, chunk);
+    expand<Format>(chunk, kGroups, target);
+    source += Format::kChunkBytes;
+    target += kQuantChunk;
+  }
+  const int rest = static_cast<int>(elements / kQuantGroup);
+  if (rest > 0) {
+    Format::unpack(source, rest, chunk);
+    expand<Format>(chunk, rest, target);
+  }
+}
+
+// Plain types: eight elements at a time; `load_part` serves the last few.
+struct F32 {
+  static constexpr int64_t kBytes = 4;
+  static SUTURE_INLINE F32x8 load8(const void* source) { return load<F32x8>(source); }
+};
+
+struct F16 {
+  static constexpr int64_t kBytes = 2;
+  static SUTURE_INLINE F32x8 load8(const void* source) { return from_half(source); }
+};
+
+struct Bf16 {
+  static constexpr int64_t kBytes = 2;
+  static SUTURE_INLINE F32x8 load8(const void* source) {
+    using U16x8 = uint16_t __attribute__((vector_size(16)));
+    return reinterpret_cast<F32x8>(__builtin_convertvector(load<U16x8>(source), U32x8) << 16);
+  }
+};
+
+// Eight elements of which only the first n exist; the rest are 0.
+template <typename Format>
+SUTURE_INLINE F32x8 load_part(const std::byte* source, int64_t n) {
+  std::byte padded[8 * Format::kBytes] = {};
+  __builtin_memcpy(padded, source, static_cast<size_t>(n * Format::kBytes));
+  return Format::load8(padded);
+}
+
+template <typename Format>
+void widen_plain(const std::byte* source, int64_t elements, float* target) {
+  int64_t i = 0;
+  for (; i + 8 <= elements; i += 8) store(target + i, Format::load8(source + i * Format::kBytes));
+  if (i < elements) {
+    const F32x8 last = load_part<Format>(source + i * Format::kBytes, elements - i);
+    __builtin_memcpy(target + i, &last, static_cast<size_t>(elements - i) * sizeof(float));
+  }
+}
+
+}  // namespace
+}  // namespace suture

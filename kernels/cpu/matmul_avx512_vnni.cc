@@ -1,0 +1,32 @@
+#pragma GCC target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")
+
+#include "kernels/cpu/avx2_inl.h"
+
+namespace suture {
+namespace {
+
+// Dot products stay at 256 bits: they keep up with memory, and no frequency licence is spent.
+SUTURE_INLINE I32x8 dot_unsigned(U8x32 w, I8x32 x) {
+  return reinterpret_cast<I32x8>(
+      _mm256_dpbusd_epi32(_mm256_setzero_si256(), as_int(w), as_int(x)));
+}
+
+SUTURE_INLINE I32x8 dot_signed(I8x32 w, I8x32 x) {
+  return reinterpret_cast<I32x8>(
+      _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm256_abs_epi8(as_int(w)),
+                          _mm256_sign_epi8(as_int(x), as_int(w))));
+}
+
+using Wide = F32x16;
+constexpr int kTileRows = 12;
+SUTURE_INLINE Wide multiply_add(Wide a, Wide b, Wide c) { return _mm512_fmadd_ps(a, b, c); }
+SUTURE_INLINE Wide broadcast(float x) { return _mm512_set1_ps(x); }
+
+}  // namespace
+}  // namespace suture
+
+#include "kernels/cpu/table_inl.h"
+
+namespace suture {
+constexpr MatmulKernels kMatmulAvx512Vnni = make_kernels();
+}

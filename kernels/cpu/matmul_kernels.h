@@ -1,0 +1,72 @@
+// The inner loops of the matrix product, one table per instruction set.
+//
+// Each matmul_<isa>.cc compiles the same *_inl.h files for its target and fills a table. Within a
+// table, every output element is a function of its own row of x and its own row of w only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/isa.h"
+#include "kernels/dtype.h"
+
+namespace suture {
+
+inline constexpr int64_t kQuantGroup = 32;   // activations that share one 8-bit scale
+inline constexpr int64_t kQuantChunk = 256;  // unit of unpacking; rows are padded to it
+
+// A row of activations in 8 bits: x[i] = q[i] * scale[i / 32]. Per 32 also for K-quants: it costs
+// one multiplication per group over ggml's per-256 scale and keeps outliers from drowning the rest.
+struct QuantisedRow {
+  int8_t* q;     // [padded cols]
+  float* scale;  // [padded cols / 32]
+  float* sum;    // [padded cols / 32]: scale * (sum of the group's q)
+};
+
+struct DecodeJob {
+  const std::byte* w;      // [rows], row_bytes apart
+  int64_t row_bytes;
+  int64_t cols;
+  const float* bias;       // [rows] or nullptr
+  const float* x;          // [n_rows][cols], for plain weight types
+  const QuantisedRow* qx;  // [n_rows], for quantised weight types
+  int64_t n_rows;
+  float* out;              // [n_rows][out_stride]
+  int64_t out_stride;
+};
+
+// One register tile: out[r][m] = base[r][m] + sum_k x[r][k] * packed[k][m], m < panel_rows.
+struct PrefillTile {
+  const float* x;       // [n_rows], x_stride apart
+  int64_t x_stride;
+  int64_t n_rows;       // 1 .. tile_rows
+  const float* packed;  // [depth][panel_rows], aligned to 64 bytes
+  int64_t depth;
+  const float* base;    // [n_rows], base_stride apart; may be out
+  int64_t base_stride;
+  float* out;           // [n_rows], out_stride apart
+  int64_t out_stride;
+};
+
+struct MatmulKernels {
+  static constexpr size_t kTypes = static_cast<size_t>(DType::kQ6_K) + 1;
+
+  // x [n] -> row, zero beyond n up to a multiple of kQuantChunk; n is a multiple of kQuantGroup.
+  void (*quantise)(const float* x, int64_t n, const QuantisedRow& row);
+  // Output features [begin, end) of all rows. nullptr for types that are not weights.
+  void (*decode[kTypes])(const DecodeJob& job, int64_t begin, int64_t end);
+  // `elements` weights from a block boundary on.
+  void (*dequantise[kTypes])(const std::byte* source, int64_t elements, float* target);
+  void (*prefill_tile)(const PrefillTile& tile);
+  int64_t panel_rows;  // output features of a tile
+  int64_t tile_rows;   // rows of x in a tile, at most
+};
+
+extern const MatmulKernels kMatmulScalar;
+extern const MatmulKernels kMatmulAvx2;
+extern const MatmulKernels kMatmulAvx512;
+extern const MatmulKernels kMatmulAvx512Vnni;
+
+const MatmulKernels& matmul_kernels(Isa isa);
+
+}  // namespace suture

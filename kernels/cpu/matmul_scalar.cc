@@ -1,0 +1,48 @@
+// Portable: whatever the compiler makes of it on the baseline target. The reference of the others.
+#include "kernels/cpu/half.h"
+#include "kernels/cpu/vectors_inl.h"
+
+namespace suture {
+namespace {
+
+SUTURE_INLINE F32x8 multiply_add(F32x8 a, F32x8 b, F32x8 c) { return a * b + c; }
+
+SUTURE_INLINE F32x8 widen(const void* eight_int8) {
+  using I8x8 = int8_t __attribute__((vector_size(8)));
+  return __builtin_convertvector(load<I8x8>(eight_int8), F32x8);
+}
+
+SUTURE_INLINE F32x8 from_half(const void* eight_half) {
+  uint16_t half[8];
+  __builtin_memcpy(half, eight_half, sizeof(half));
+  F32x8 value;
+  for (int i = 0; i < 8; ++i) value[i] = half_to_float(half[i]);
+  return value;
+}
+
+template <typename W>
+SUTURE_INLINE I32x8 dot_scalar(W w_vector, I8x32 x_vector) {
+  decltype(w_vector[0] + 0) w[32], x[32];
+  for (int i = 0; i < 32; ++i) w[i] = w_vector[i], x[i] = x_vector[i];
+  I32x8 lanes;
+  for (int lane = 0; lane < 8; ++lane) {
+    const int i = 4 * lane;
+    lanes[lane] = w[i] * x[i] + w[i + 1] * x[i + 1] + w[i + 2] * x[i + 2] + w[i + 3] * x[i + 3];
+  }
+  return lanes;
+}
+SUTURE_INLINE I32x8 dot_unsigned(U8x32 w, I8x32 x) { return dot_scalar(w, x); }
+SUTURE_INLINE I32x8 dot_signed(I8x32 w, I8x32 x) { return dot_scalar(w, x); }
+
+using Wide = F32x8;
+constexpr int kTileRows = 2;
+SUTURE_INLINE Wide broadcast(float x) { return splat(x); }
+
+}  // namespace
+}  // namespace suture
+
+#include "kernels/cpu/table_inl.h"
+
+namespace suture {
+constexpr MatmulKernels kMatmulScalar = make_kernels();
+}

@@ -1,0 +1,38 @@
+// The table of one target, from the templates of the other *_inl.h files.
+#pragma once
+
+#include "kernels/cpu/decode_inl.h"
+#include "kernels/cpu/prefill_inl.h"
+
+namespace suture {
+namespace {
+
+template <typename Format>
+constexpr void add_quantised(MatmulKernels& kernels, DType dtype) {
+  kernels.decode[static_cast<size_t>(dtype)] = decode_rows<Quantised<Format>>;
+  kernels.dequantise[static_cast<size_t>(dtype)] = dequantise_blocks<Format>;
+}
+
+template <typename Format>
+constexpr void add_plain(MatmulKernels& kernels, DType dtype) {
+  kernels.decode[static_cast<size_t>(dtype)] = decode_rows<Plain<Format>>;
+  kernels.dequantise[static_cast<size_t>(dtype)] = widen_plain<Format>;
+}
+
+constexpr MatmulKernels make_kernels() {
+  MatmulKernels kernels = {quantise_row, {}, {}, prefill_tile<kTileRows>, kPanelRows, kTileRows};
+  add_plain<F32>(kernels, DType::kF32);
+  add_plain<F16>(kernels, DType::kF16);
+  add_plain<Bf16>(kernels, DType::kBf16);
+  add_quantised<Q4_0>(kernels, DType::kQ4_0);
+  add_quantised<Q4_1>(kernels, DType::kQ4_1);
+  add_quantised<Q5_0>(kernels, DType::kQ5_0);
+  add_quantised<Q8_0>(kernels, DType::kQ8_0);
+  add_quantised<Q4_K>(kernels, DType::kQ4_K);
+  add_quantised<Q5_K>(kernels, DType::kQ5_K);
+  add_quantised<Q6_K>(kernels, DType::kQ6_K);
+  return kernels;
+}
+
+}  // namespace
+}  // namespace suture
