@@ -29,11 +29,11 @@ enum class PositionRule : uint8_t {
   kAligned,  // the same text: entry of position j is visible to a query at p iff j <= p - lag
 };
 
-struct Visibility {
+struct VisibilityRule {
   PositionRule rule = PositionRule::kPrefix;
   int64_t lag = 1;  // tokens; used by kAligned
 
-  bool operator==(const Visibility&) const = default;
+  bool operator==(const VisibilityRule&) const = default;
 };
 
 struct StreamInfo {
@@ -43,7 +43,7 @@ struct StreamInfo {
   std::vector<RopeEpoch> rope_epochs;  // by first_token; the first starts at 0
   std::vector<int32_t> token_ids;      // known when the stream opens
   std::vector<uint64_t> text_offsets;  // [token_ids] end of each token in the text, bytes; or empty
-  Visibility visibility;
+  VisibilityRule visibility;
 
   bool operator==(const StreamInfo&) const = default;
 };

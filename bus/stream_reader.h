@@ -78,8 +78,6 @@ class StreamReader {
 
   StreamReader(std::shared_ptr<const SlabView> view, Lease lease, std::vector<uint32_t> blocks);
 
-  Status why_not_ready() const;
-
   std::shared_ptr<const SlabView> view_;
   Lease lease_;
   std::vector<uint32_t> blocks_;  // own copy of the block table, each < n_blocks

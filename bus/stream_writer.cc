@@ -1,0 +1,56 @@
+#include "bus/stream_writer.h"
+
+#include "base/check.h"
+#include "bus/doorbell.h"
+#include "bus/slab.h"
+
+namespace suture {
+
+StreamWriter::StreamWriter(std::shared_ptr<Slab> slab, StreamId id, StreamInfo info,
+                           std::vector<uint32_t> blocks, int64_t committed_tokens)
+    : slab_(std::move(slab)),
+      id_(id),
+      info_(std::move(info)),
+      blocks_(std::move(blocks)),
+      committed_(static_cast<size_t>(info_.shape.n_layers), committed_tokens) {}
+
+StreamWriter::~StreamWriter() { close(); }
+
+int64_t StreamWriter::capacity() const {
+  return static_cast<int64_t>(blocks_.size()) * kKvBlockTokens;
+}
+
+KvLayerView StreamWriter::layer_view(int32_t layer) const {
+  SUTURE_CHECK(!closed_ && layer >= 0 && layer < n_layers(), "closed={} layer={} of {}", closed_,
+               layer, n_layers());
+  return KvLayerView{slab_->layer_base(layer), blocks_.data()};
+}
+
+void StreamWriter::commit(int32_t layer, int64_t tokens) {
+  SUTURE_CHECK(!closed_ && layer >= 0 && layer < n_layers(), "closed={} layer={} of {}", closed_,
+               layer, n_layers());
+  int64_t& committed = committed_[static_cast<size_t>(layer)];
+  SUTURE_CHECK(tokens >= committed && tokens <= capacity(), "commit {} after {}, capacity {}",
+               tokens, committed, capacity());
+  bytes_published_ +=
+      static_cast<uint64_t>((tokens - committed) * shape().token_bytes() / shape().n_layers);
+  committed = tokens;
+  const Control& control = slab_->control();
+  // release: the rows are written before a reader that acquires the count reads them.
+  control.committed(id_.slot)[static_cast<size_t>(layer)].store(static_cast<uint64_t>(tokens),
+                                                                std::memory_order_release);
+  ring_doorbell(control.stream(id_.slot).doorbell);
+}
+
+int64_t StreamWriter::committed(int32_t layer) const {
+  SUTURE_CHECK(layer >= 0 && layer < n_layers(), "layer={} of {}", layer, n_layers());
+  return committed_[static_cast<size_t>(layer)];
+}
+
+void StreamWriter::close() {
+  if (closed_) return;
+  closed_ = true;
+  slab_->close_stream(id_.slot);
+}
+
+}  // namespace suture
