@@ -84,9 +84,9 @@ Result<BytePairEncoder> BytePairEncoder::create(const Vocabulary& vocabulary) {
   // A merge names at most three symbols of its own.
   const uint64_t most_symbols = vocabulary.pieces.size() + 3 * vocabulary.merges.size() + 256;
   if (most_symbols > std::numeric_limits<Symbol>::max()) {
-    return fail(ErrorCode::kCorrupt, fmt::format("{} pieces and {} merges are too many",
-                                                 vocabulary.pieces.size(),
-                                                 vocabulary.merges.size()));
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("{} pieces and {} merges are too many", vocabulary.pieces.size(),
+                            vocabulary.merges.size()));
   }
   BytePairEncoder encoder;
   SymbolTable symbols(vocabulary.pieces);

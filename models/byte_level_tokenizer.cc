@@ -67,8 +67,8 @@ class ByteLevelTokenizer final : public Tokenizer {
 
   PreTokenizer pre_tokenizer_;
   BytePairEncoder encoder_;
-  SpecialTokenFinder in_text_;  // what ordinary text may contain
-  SpecialTokenFinder parsed_;   // and with SpecialTokens::kParse
+  SpecialTokenFinder in_text_;      // what ordinary text may contain
+  SpecialTokenFinder parsed_;       // and with SpecialTokens::kParse
   std::vector<std::string> texts_;  // [vocab] bytes of each piece
 };
 

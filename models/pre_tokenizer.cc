@@ -32,19 +32,19 @@ using MatchContext = std::unique_ptr<pcre2_match_context, FreePcre>;
 // A digit is always alone.
 constexpr const char* kSingleDigits = R"(\p{N})";
 
-constexpr const char* kGpt2 =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}++| ?\p{N}++)"
-    "| ?[^" SUTURE_SPACE R"(\p{L}\p{N}]++)"
-    "|[" SUTURE_SPACE "]+(?![^" SUTURE_SPACE "])"
-    "|[" SUTURE_SPACE "]++";
+constexpr const char* kGpt2 = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}++| ?\p{N}++)"
+                              "| ?[^" SUTURE_SPACE R"(\p{L}\p{N}]++)"
+                              "|[" SUTURE_SPACE "]+(?![^" SUTURE_SPACE
+                              "])"
+                              "|[" SUTURE_SPACE "]++";
 
-constexpr const char* kQwen2 =
-    R"('(?:[sS]|[tT]|[rR][eE]|[vV][eE]|[mM]|[lL][lL]|[dD]))"
-    R"(|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N})"
-    "| ?[^" SUTURE_SPACE R"(\p{L}\p{N}]++[\r\n]*+)"
-    R"(|(?:(?:[\t\x0B\x0C\x{85}\p{Z}]*+[\r\n]++)++))"
-    "|[" SUTURE_SPACE "]+(?![^" SUTURE_SPACE "])"
-    "|[" SUTURE_SPACE "]++";
+constexpr const char* kQwen2 = R"('(?:[sS]|[tT]|[rR][eE]|[vV][eE]|[mM]|[lL][lL]|[dD]))"
+                               R"(|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N})"
+                               "| ?[^" SUTURE_SPACE R"(\p{L}\p{N}]++[\r\n]*+)"
+                               R"(|(?:(?:[\t\x0B\x0C\x{85}\p{Z}]*+[\r\n]++)++))"
+                               "|[" SUTURE_SPACE "]+(?![^" SUTURE_SPACE
+                               "])"
+                               "|[" SUTURE_SPACE "]++";
 
 #undef SUTURE_SPACE
 
@@ -77,8 +77,8 @@ std::string with_symbols_for_invalid_bytes(std::string_view text) {
   std::string valid(text);
   for (size_t done = 0; done < text.size();) {
     const Utf8Character character = first_character(text.substr(done));
-    if (character.status != Utf8Status::kValid) valid.replace(done, character.bytes,
-                                                              character.bytes, '\x01');
+    if (character.status != Utf8Status::kValid)
+      valid.replace(done, character.bytes, character.bytes, '\x01');
     done += character.bytes;
   }
   return valid;
@@ -95,9 +95,9 @@ struct PreTokenizer::State {
            std::vector<size_t>& lengths) const {
     size_t done = 0;
     while (done < text.size()) {
-      const int found = pcre2_match(pattern.get(), reinterpret_cast<PCRE2_SPTR>(text.data()),
-                                    text.size(), done, PCRE2_NO_UTF_CHECK, match.get(),
-                                    context.get());
+      const int found =
+          pcre2_match(pattern.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), done,
+                      PCRE2_NO_UTF_CHECK, match.get(), context.get());
       // No match, or one that reached the limit: the rest is one word, and nothing is lost.
       if (found < 0) break;
       const PCRE2_SIZE* range = pcre2_get_ovector_pointer(match.get());

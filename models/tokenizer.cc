@@ -16,8 +16,8 @@ namespace {
 // Names that end a text or a turn in whatever model has them. Some files list one of them as an
 // ordinary token; llama.cpp makes control tokens of them, and the same text must give the same ids.
 constexpr std::array<std::string_view, 9> kControlNames = {
-    "<|im_end|>", "<|endoftext|>", "<|end|>",   "<end_of_turn>", "<|eot_id|>",
-    "</s>",       "<|eom_id|>",    "<EOT>", "<end_of_utterance>"};
+    "<|im_end|>", "<|endoftext|>", "<|end|>", "<end_of_turn>",     "<|eot_id|>",
+    "</s>",       "<|eom_id|>",    "<EOT>",   "<end_of_utterance>"};
 // Of those, what ends generation beside the file's own eos and eot.
 constexpr size_t kEndNames = 5;
 

@@ -27,8 +27,9 @@ TEST(UnicodeTest, OverlongSurrogateAndTooLargeFormsAreInvalid) {
 }
 
 TEST(UnicodeTest, BrokenCharacterEndsBeforeTheByteThatBreaksIt) {
-  const Utf8Character character = first_character("\xE4\xB8"
-                                                  "a");
+  const Utf8Character character = first_character(
+      "\xE4\xB8"
+      "a");
   EXPECT_EQ(character.status, Utf8Status::kInvalid);
   EXPECT_EQ(character.bytes, 2u);
 }

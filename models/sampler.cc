@@ -1,0 +1,109 @@
+#include "models/sampler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "kernels/sampling.h"
+#include "models/philox.h"
+
+namespace suture {
+
+Status validate(const SamplingOptions& options) {
+  const auto refuse = [](const char* name, const auto& value, const char* expected) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} is {}, expected {}", name, value, expected), name);
+  };
+  if (!std::isfinite(options.temperature) || options.temperature < 0) {
+    return refuse("temperature", options.temperature, "a number from 0 (greedy) up");
+  }
+  if (options.top_k < 0 || options.top_k > kMaxCandidates) {
+    return refuse("top_k", options.top_k, "0 (all) to 1024");
+  }
+  if (!(options.top_p > 0 && options.top_p <= 1)) {
+    return refuse("top_p", options.top_p, "above 0, up to 1");
+  }
+  return {};
+}
+
+double counter_uniform(uint64_t seed, uint64_t position) {
+  const auto low = [](uint64_t value) { return static_cast<uint32_t>(value); };
+  const auto high = [](uint64_t value) { return static_cast<uint32_t>(value >> 32); };
+  const auto words = philox_4x32_10({low(position), high(position), 0, 0}, {low(seed), high(seed)});
+  // The upper 53 bits of two words: every multiple of 2^-53 is as likely.
+  const uint64_t bits = (uint64_t{words[1]} << 32 | words[0]) >> 11;
+  return static_cast<double>(bits) * 0x1p-53;
+}
+
+size_t pick_candidate(std::span<const float> logits, const SamplingOptions& options,
+                      double uniform) {
+  SUTURE_CHECK(!logits.empty(), "no candidates");
+  std::vector<double> cumulative(logits.size());  // of weights relative to the best candidate
+  double sum = 0;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    const double below_best = static_cast<double>(logits[i]) - logits[0];
+    if (!std::isnan(below_best)) sum += std::exp(below_best / options.temperature);
+    cumulative[i] = sum;
+  }
+  const auto reach = [&](double target) {
+    const auto found = std::lower_bound(cumulative.begin(), cumulative.end(), target);
+    return std::min<size_t>(static_cast<size_t>(found - cumulative.begin()), logits.size() - 1);
+  };
+  const size_t last = reach(options.top_p * sum);
+  const double target = uniform * cumulative[last];
+  const auto found = std::upper_bound(
+      cumulative.begin(), cumulative.begin() + static_cast<std::ptrdiff_t>(last), target);
+  return static_cast<size_t>(found - cumulative.begin());
+}
+
+struct Sampler::State {
+  int32_t vocab_size = 0;
+  std::unique_ptr<Buffer> ids;     // int32 [min(kMaxCandidates, vocab)]
+  std::unique_ptr<Buffer> values;  // float [same]
+};
+
+Sampler::Sampler(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Sampler::~Sampler() = default;
+
+Result<std::unique_ptr<Sampler>> Sampler::create(Device& device, int32_t vocab_size) {
+  if (vocab_size < 1) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{} logits to sample from", vocab_size));
+  }
+  auto state = std::make_unique<State>();
+  state->vocab_size = vocab_size;
+  const auto candidates = static_cast<size_t>(std::min(kMaxCandidates, vocab_size));
+  SUTURE_ASSIGN_OR_RETURN(state->ids, device.allocate(candidates * sizeof(int32_t)));
+  SUTURE_ASSIGN_OR_RETURN(state->values, device.allocate(candidates * sizeof(float)));
+  return std::unique_ptr<Sampler>(new Sampler(std::move(state)));
+}
+
+Result<int32_t> Sampler::sample(Stream& stream, const float* logits, const SamplingOptions& options,
+                                int64_t position) {
+  SUTURE_RETURN_IF_ERROR(validate(options));
+  const bool greedy = options.temperature == 0;
+  const int32_t wanted = greedy ? 1 : options.top_k == 0 ? kMaxCandidates : options.top_k;
+  const auto k = static_cast<size_t>(std::min(wanted, state_->vocab_size));
+  SUTURE_RETURN_IF_ERROR(top_k(stream, logits, state_->vocab_size, static_cast<int64_t>(k),
+                               state_->ids->as<int32_t>(), state_->values->as<float>()));
+  std::vector<int32_t> ids(k);
+  std::vector<float> values(k);
+  SUTURE_RETURN_IF_ERROR(
+      stream.copy_to_host(std::as_writable_bytes(std::span(ids)), state_->ids->data()));
+  SUTURE_RETURN_IF_ERROR(
+      stream.copy_to_host(std::as_writable_bytes(std::span(values)), state_->values->data()));
+  SUTURE_RETURN_IF_ERROR(stream.synchronize());
+  if (!std::isfinite(values[0])) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("the best logit for position {} is {}", position, values[0]), "logits",
+                "the weights or the K/V that the model reads are damaged: check the model's file");
+  }
+  if (greedy) return ids[0];
+  const double uniform = counter_uniform(options.seed, static_cast<uint64_t>(position));
+  return ids[pick_candidate(values, options, uniform)];
+}
+
+}  // namespace suture
