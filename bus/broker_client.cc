@@ -14,11 +14,6 @@
 #include "bus/stream_reader.h"
 
 namespace suture {
-namespace {
-
-constexpr auto kCallBound = std::chrono::seconds(5);
-
-}  // namespace
 
 struct BrokerReply {
   PeerId peer;
@@ -26,6 +21,8 @@ struct BrokerReply {
 };
 
 namespace {
+
+constexpr auto kCallBound = std::chrono::seconds(5);
 
 BrokerRequestData request_of(BrokerRequest kind) {
   BrokerRequestData request;

@@ -5,7 +5,6 @@
 #include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/pidfd.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -14,6 +13,11 @@
 #include <cstring>
 #include <utility>
 #include <vector>
+
+// glibc 2.36 forgot to say so itself.
+extern "C" {
+#include <sys/pidfd.h>
+}
 
 namespace suture {
 namespace {
@@ -82,7 +86,8 @@ void WarningLimit::warn(const std::string& text) {
     ++left_out_;
     return;
   }
-  spdlog::warn("broker: {} ({} similar warnings left out before)", text, left_out_);
+  if (left_out_ > 0) spdlog::warn("broker: {} warnings left out", left_out_);
+  spdlog::warn("broker: {}", text);
   last_ = now;
   left_out_ = 0;
 }

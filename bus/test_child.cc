@@ -32,7 +32,9 @@ std::map<std::string_view, ChildMain>& entries() {
 }  // namespace
 
 void ChildLink::say(const std::string& text, std::span<const int> fds) const {
-  const Status said = channel_.send(std::as_bytes(std::span(text)), fds);
+  // A message without a byte would look like the end of the connection.
+  const std::string line = text + '\n';
+  const Status said = channel_.send(std::as_bytes(std::span(line)), fds);
   SUTURE_CHECK(said || said.error().code == ErrorCode::kClosed, "{}", said.error().message());
 }
 
@@ -45,7 +47,8 @@ FdMessage ChildLink::next() const {
 
 std::string ChildLink::hear() const {
   const FdMessage message = next();
-  return {reinterpret_cast<const char*>(message.bytes.data()), message.bytes.size()};
+  if (message.bytes.empty()) return "";
+  return {reinterpret_cast<const char*>(message.bytes.data()), message.bytes.size() - 1};
 }
 
 std::vector<UniqueFd> ChildLink::hear_fds() const { return next().fds; }
