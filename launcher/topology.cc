@@ -1,0 +1,261 @@
+#include "launcher/topology.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "launcher/download.h"
+#include "launcher/text_file.h"
+#include "launcher/toml_reader.h"
+
+namespace suture {
+namespace {
+
+constexpr size_t kMaxFileBytes = 1 << 20;
+constexpr size_t kMaxModels = 64;
+constexpr size_t kMaxDocuments = 64;
+constexpr size_t kMaxLayers = 1024;
+constexpr size_t kMaxSystemBytes = 64 << 10;
+constexpr size_t kMaxPathBytes = 4096;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kMaxGain = 100;  // exp(100) drowns everything else already
+
+constexpr std::array<std::string_view, 4> kFileKeys = {"bus", "model", "sampling", "placement"};
+constexpr std::array<std::string_view, 2> kPlannedFileKeys = {"stitch_until", "gpu_sharing"};
+constexpr std::array<std::string_view, 2> kBusKeys = {"max_seq_len", "max_sequences"};
+constexpr std::array<std::string_view, 4> kSamplingKeys = {"temperature", "top_k", "top_p", "seed"};
+constexpr std::array<std::string_view, 10> kModelKeys = {
+    "name",   "role",      "path",        "device", "threads",
+    "system", "documents", "chat_format", "fusion", "on_failure"};
+constexpr std::array<std::string_view, 2> kPlannedModelKeys = {"rope_length", "rope_scaling"};
+constexpr std::array<std::string_view, 5> kFusionKeys = {"mode", "position", "layer_map", "gain",
+                                                         "lag"};
+constexpr std::array<std::string_view, 6> kPlannedFusionKeys = {"projector", "norm",  "sink",
+                                                                "reread",    "draft", "apply"};
+
+Status read_bus(const TomlReader& reader, LaunchSpec& spec) {
+  SUTURE_RETURN_IF_ERROR(reader.check_keys(kBusKeys, {}));
+  SUTURE_ASSIGN_OR_RETURN(spec.max_seq_len,
+                          reader.integer("max_seq_len", spec.max_seq_len, 32, 1 << 20));
+  SUTURE_ASSIGN_OR_RETURN(const int64_t sequences,
+                          reader.integer("max_sequences", spec.max_sequences, 1, 256));
+  spec.max_sequences = static_cast<int32_t>(sequences);
+  return {};
+}
+
+Status read_sampling(const TomlReader& reader, SamplingOptions& sampling) {
+  SUTURE_RETURN_IF_ERROR(reader.check_keys(kSamplingKeys, {}));
+  SUTURE_ASSIGN_OR_RETURN(const double temperature,
+                          reader.number("temperature", sampling.temperature, 0, 100));
+  SUTURE_ASSIGN_OR_RETURN(const int64_t top_k, reader.integer("top_k", sampling.top_k, 0, 1024));
+  SUTURE_ASSIGN_OR_RETURN(const double top_p, reader.number("top_p", sampling.top_p, 0, 1));
+  SUTURE_ASSIGN_OR_RETURN(const int64_t seed,
+                          reader.integer("seed", 0, 0, std::numeric_limits<int64_t>::max()));
+  sampling.temperature = static_cast<float>(temperature);
+  sampling.top_k = static_cast<int32_t>(top_k);
+  sampling.top_p = static_cast<float>(top_p);
+  sampling.seed = static_cast<uint64_t>(seed);
+  if (sampling.top_p == 0) return reader.refuse("top_p", "expected more than 0, got 0");
+  return {};
+}
+
+// A number, or one number a layer; -inf switches the slave off.
+Status read_gain(const TomlReader& reader, FusionSpec& fusion) {
+  const toml::node* node = reader.find("gain");
+  const toml::array* array = node == nullptr ? nullptr : node->as_array();
+  if (array == nullptr) {
+    SUTURE_ASSIGN_OR_RETURN(fusion.gain, reader.number("gain", fusion.gain, -kInfinity, kMaxGain));
+    return {};
+  }
+  if (array->empty() || array->size() > kMaxLayers)
+    return reader.refuse("gain", fmt::format("expected 1 to {} numbers, one for each layer, got {}",
+                                             kMaxLayers, array->size()));
+  for (const toml::node& item : *array) {
+    const auto value = item.is_number() ? item.value<double>() : std::nullopt;
+    if (!value || !(*value <= kMaxGain))
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("expected numbers from -inf to {}", kMaxGain),
+                  reader.where_of(item, "gain"));
+    fusion.layer_gain.push_back(*value);
+  }
+  return {};
+}
+
+Status read_fusion(const TomlReader& reader, FusionSpec& fusion) {
+  SUTURE_RETURN_IF_ERROR(reader.check_keys(kFusionKeys, kPlannedFusionKeys));
+  SUTURE_ASSIGN_OR_RETURN(
+      fusion.mode, reader.choice<FusionMode>("mode", fusion.mode, {{"concat", FusionMode::kConcat}},
+                                             {"project", "transfer"}));
+  SUTURE_ASSIGN_OR_RETURN(fusion.position,
+                          reader.choice<SlavePosition>("position", fusion.position,
+                                                       {{"aligned", SlavePosition::kAligned},
+                                                        {"prefix", SlavePosition::kPrefix}}));
+  const toml::node* layer_map = reader.find("layer_map");
+  if (layer_map != nullptr && layer_map->value<std::string_view>() != "identity")
+    return reader.not_supported("layer_map", "a layer_map other than \"identity\"");
+  SUTURE_RETURN_IF_ERROR(read_gain(reader, fusion));
+  if (reader.has("lag") && fusion.position == SlavePosition::kPrefix)
+    return reader.refuse("lag", "lag says nothing about a prefix, which is always visible",
+                         "remove lag, or use position = \"aligned\"");
+  SUTURE_ASSIGN_OR_RETURN(fusion.lag, reader.integer("lag", fusion.lag, 0, 1 << 20));
+  return {};
+}
+
+Status read_documents(const TomlReader& reader, const std::filesystem::path& folder,
+                      ModelSpec& model) {
+  SUTURE_ASSIGN_OR_RETURN(const auto names,
+                          reader.texts("documents", kMaxDocuments, kMaxPathBytes));
+  for (const std::string& name : names) {
+    const std::filesystem::path path = folder / name;
+    const auto text = read_text_file(path, kMaxDocumentBytes);
+    if (!text)
+      return fail(text.error().code, fmt::format("{}: {}", path.string(), text.error().what),
+                  reader.where("documents"),
+                  text.error().remedy.empty() ? "paths are relative to the topology file"
+                                              : text.error().remedy);
+    if (text->empty())
+      return reader.refuse("documents", fmt::format("{}: is empty", path.string()));
+    model.documents.push_back(path);
+  }
+  return {};
+}
+
+Status check_name(const TomlReader& reader, const std::string& name) {
+  constexpr std::string_view kLetters =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:";
+  if (!name.empty() && name.find_first_not_of(kLetters) == std::string::npos) return {};
+  return reader.refuse("name", "expected 1 to 64 letters, digits or _ - . :");
+}
+
+Status check_device(const TomlReader& reader, const std::string& device) {
+  if (device == "cpu") return {};
+  return reader.not_supported("device", fmt::format("device \"{}\" (only \"cpu\" is)", device));
+}
+
+// What only a slave has, and what its position asks for.
+Status check_role(const TomlReader& reader, const ModelSpec& model) {
+  if (model.role == Role::kMaster) {
+    for (std::string_view name : {"fusion", "on_failure"})
+      if (reader.has(name))
+        return reader.refuse(name,
+                             fmt::format("'{}' belongs to slaves, and this is the master", name),
+                             "remove the key, or set role = \"slave\"");
+    return {};
+  }
+  if (model.fusion.position == SlavePosition::kPrefix && model.documents.empty())
+    return reader.refuse("documents", "a slave with position = \"prefix\" has nothing to read",
+                         "say what it reads: documents = [\"file.txt\"]");
+  if (model.fusion.position == SlavePosition::kAligned && !model.documents.empty())
+    return reader.refuse("documents", "an aligned slave reads the master's text, not documents",
+                         "add fusion = { position = \"prefix\" }");
+  return {};
+}
+
+Result<ModelSpec> read_model(const TomlReader& reader, const std::filesystem::path& folder) {
+  SUTURE_RETURN_IF_ERROR(reader.check_keys(kModelKeys, kPlannedModelKeys));
+  for (std::string_view name : {"name", "role", "path"})
+    if (!reader.has(name)) return reader.refuse(name, fmt::format("'{}' is missing", name));
+  ModelSpec model;
+  SUTURE_ASSIGN_OR_RETURN(model.name, reader.text("name", {}, 64));
+  SUTURE_RETURN_IF_ERROR(check_name(reader, model.name));
+  SUTURE_ASSIGN_OR_RETURN(
+      model.role, reader.choice<Role>("role", model.role,
+                                      {{"master", Role::kMaster}, {"slave", Role::kSlave}}));
+  SUTURE_ASSIGN_OR_RETURN(model.path_text, reader.text("path", {}, kMaxPathBytes));
+  SUTURE_ASSIGN_OR_RETURN(model.device, reader.text("device", model.device, 256));
+  SUTURE_RETURN_IF_ERROR(check_device(reader, model.device));
+  SUTURE_ASSIGN_OR_RETURN(const int64_t threads, reader.integer("threads", model.threads, 1, 1024));
+  model.threads = static_cast<int>(threads);
+  if (reader.has("system")) {
+    SUTURE_ASSIGN_OR_RETURN(model.system, reader.text("system", {}, kMaxSystemBytes));
+  }
+  SUTURE_ASSIGN_OR_RETURN(model.chat_format, reader.text("chat_format", {}, 64));
+  SUTURE_ASSIGN_OR_RETURN(
+      model.on_failure,
+      reader.choice<OnFailure>("on_failure", model.on_failure,
+                               {{"degrade", OnFailure::kDegrade}, {"fail", OnFailure::kFail}}));
+  SUTURE_ASSIGN_OR_RETURN(const TomlReader fusion, reader.table("fusion"));
+  SUTURE_RETURN_IF_ERROR(read_fusion(fusion, model.fusion));
+  SUTURE_RETURN_IF_ERROR(read_documents(reader, folder, model));
+  SUTURE_RETURN_IF_ERROR(check_role(reader, model));
+  return model;
+}
+
+Status read_models(const TomlReader& file, const std::filesystem::path& folder, LaunchSpec& spec) {
+  const toml::node* node = file.find("model");
+  const toml::array* array = node == nullptr ? nullptr : node->as_array();
+  if (array == nullptr || array->empty() || !array->is_homogeneous(toml::node_type::table))
+    return file.refuse("model", "expected a [[model]] table for each model");
+  if (array->size() > kMaxModels)
+    return file.refuse(
+        "model", fmt::format("expected at most {} models, got {}", kMaxModels, array->size()));
+  std::map<std::string, size_t> seen;  // name to index
+  for (size_t i = 0; i < array->size(); ++i) {
+    const TomlReader reader(*array->get(i)->as_table(), file.file(), fmt::format("model[{}]", i));
+    SUTURE_ASSIGN_OR_RETURN(ModelSpec model, read_model(reader, folder));
+    const auto [earlier, is_new] = seen.emplace(model.name, i);
+    if (!is_new)
+      return reader.refuse("name", fmt::format("'{}' is already the name of model[{}]", model.name,
+                                               earlier->second));
+    const bool second_master =
+        model.role == Role::kMaster && !spec.models.empty() && spec.master().role == Role::kMaster;
+    if (second_master)
+      return reader.refuse("role",
+                           fmt::format("a second master; '{}' is one already", spec.master().name));
+    spec.models.push_back(std::move(model));
+  }
+  if (spec.master().role != Role::kMaster)
+    return file.refuse("model", "no model has role = \"master\"");
+  return {};
+}
+
+}  // namespace
+
+Result<LaunchSpec> parse_topology(std::string_view text, const std::filesystem::path& path) {
+  toml::table table;
+  try {
+    table = toml::parse(text, path.string());
+  } catch (const toml::parse_error& error) {
+    return fail(ErrorCode::kInvalidArgument, std::string(error.description()),
+                fmt::format("{}:{}:{}", path.string(), error.source().begin.line,
+                            error.source().begin.column),
+                "topology files are TOML; docs/topology.md shows one");
+  }
+  LaunchSpec spec;
+  spec.topology_path = path;
+  const TomlReader file(table, path.string(), {});
+  SUTURE_RETURN_IF_ERROR(file.check_keys(kFileKeys, kPlannedFileKeys));
+  SUTURE_ASSIGN_OR_RETURN(spec.placement,
+                          file.choice<Placement>("placement", spec.placement,
+                                                 {{"processes", Placement::kProcesses},
+                                                  {"in-process", Placement::kInProcess}}));
+  SUTURE_ASSIGN_OR_RETURN(const TomlReader bus, file.table("bus"));
+  SUTURE_RETURN_IF_ERROR(read_bus(bus, spec));
+  SUTURE_ASSIGN_OR_RETURN(const TomlReader sampling, file.table("sampling"));
+  SUTURE_RETURN_IF_ERROR(read_sampling(sampling, spec.sampling));
+  SUTURE_RETURN_IF_ERROR(read_models(file, path.parent_path(), spec));
+  return spec;
+}
+
+Result<LaunchSpec> load_topology(const std::filesystem::path& path) {
+  SUTURE_ASSIGN_OR_RETURN(const std::string text, read_file(path, kMaxFileBytes));
+  return parse_topology(text, path);
+}
+
+Status resolve_models(LaunchSpec& spec) {
+  for (ModelSpec& model : spec.models) {
+    auto path = resolve_model(model.path_text, spec.topology_path.parent_path());
+    if (!path) {
+      Error error = std::move(path).error();
+      error.where =
+          fmt::format("{}: model '{}': {}", spec.topology_path.string(), model.name, error.where);
+      return tl::unexpected<Error>(std::move(error));
+    }
+    model.path = std::move(*path);
+  }
+  return {};
+}
+
+}  // namespace suture

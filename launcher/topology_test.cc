@@ -1,0 +1,205 @@
+#include "launcher/topology.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "launcher/test_folder.h"
+
+namespace suture {
+namespace {
+
+constexpr std::string_view kMaster = R"([[model]]
+name = "master"
+role = "master"
+path = "a.gguf"
+)";
+
+class TopologyTest : public testing::Test {
+ protected:
+  Result<LaunchSpec> parse(const std::string& text) const {
+    return parse_topology(text, folder_.path() / "t.toml");
+  }
+  // The master followed by a slave with these further lines; the slave begins in line 5.
+  Result<LaunchSpec> parse_slave(const std::string& lines) const {
+    return parse(std::string(kMaster) +
+                 "[[model]]\nname = \"slave\"\nrole = \"slave\"\npath = \"a.gguf\"\n" + lines);
+  }
+  static void expect_error(const Result<LaunchSpec>& result, ErrorCode code,
+                           const std::string& where, const std::string& what) {
+    ASSERT_FALSE(result.has_value());
+    EXPECT_EQ(result.error().code, code) << result.error().message();
+    EXPECT_NE(result.error().where.find(where), std::string::npos) << result.error().message();
+    EXPECT_NE(result.error().what.find(what), std::string::npos) << result.error().message();
+  }
+
+  TestFolder folder_;
+};
+
+TEST_F(TopologyTest, ReadsEveryKey) {
+  folder_.write("docs/a.txt", "A document.");
+  const auto spec = parse(R"(
+placement = "in-process"
+[bus]
+max_seq_len = 4096
+max_sequences = 2
+[sampling]
+temperature = 0.55
+top_k = 20
+top_p = 0.9
+seed = 7
+[[model]]
+name = "reader"
+role = "slave"
+path = "smollm2-135m-instruct"
+device = "cpu"
+threads = 3
+system = "You read."
+documents = ["docs/a.txt"]
+chat_format = "chatml"
+on_failure = "fail"
+fusion = { mode = "concat", position = "prefix", layer_map = "identity", gain = -2 }
+[[model]]
+name = "master"
+role = "master"
+path = "smollm2-135m-instruct"
+)");
+  ASSERT_TRUE(spec.has_value()) << spec.error().message();
+  EXPECT_EQ(spec->placement, Placement::kInProcess);
+  EXPECT_EQ(spec->max_seq_len, 4096);
+  EXPECT_EQ(spec->max_sequences, 2);
+  EXPECT_FLOAT_EQ(spec->sampling.temperature, 0.55f);
+  EXPECT_EQ(spec->sampling.top_k, 20);
+  EXPECT_FLOAT_EQ(spec->sampling.top_p, 0.9f);
+  EXPECT_EQ(spec->sampling.seed, 7u);
+  ASSERT_EQ(spec->models.size(), 2u);
+  EXPECT_EQ(spec->master().name, "master");
+  const ModelSpec& reader = spec->models[0];
+  EXPECT_EQ(reader.threads, 3);
+  EXPECT_EQ(reader.system, "You read.");
+  ASSERT_EQ(reader.documents.size(), 1u);
+  EXPECT_EQ(reader.documents[0], folder_.path() / "docs/a.txt");
+  EXPECT_EQ(reader.chat_format, "chatml");
+  EXPECT_EQ(reader.on_failure, OnFailure::kFail);
+  EXPECT_EQ(reader.fusion.position, SlavePosition::kPrefix);
+  EXPECT_EQ(reader.fusion.gain, -2);
+}
+
+TEST_F(TopologyTest, DefaultsAreThoseOfTheDesign) {
+  const auto spec = parse(std::string(kMaster));
+  ASSERT_TRUE(spec.has_value()) << spec.error().message();
+  EXPECT_EQ(spec->placement, Placement::kProcesses);
+  EXPECT_EQ(spec->max_seq_len, 8192);
+  EXPECT_EQ(spec->max_sequences, 4);
+  EXPECT_FALSE(spec->models[0].system.has_value());
+}
+
+TEST_F(TopologyTest, GainMayBeMinusInfinityOrPerLayer) {
+  auto spec = parse_slave("fusion = { gain = -inf, lag = 2 }");
+  ASSERT_TRUE(spec.has_value()) << spec.error().message();
+  EXPECT_TRUE(std::isinf(spec->models[1].fusion.gain));
+  EXPECT_EQ(spec->models[1].fusion.lag, 2);
+  spec = parse_slave("fusion = { gain = [0, -1.5, -inf] }");
+  ASSERT_TRUE(spec.has_value()) << spec.error().message();
+  EXPECT_EQ(spec->models[1].fusion.layer_gain.size(), 3u);
+  expect_error(parse_slave("fusion = { gain = nan }"), ErrorCode::kInvalidArgument,
+               "t.toml:9: model[1].fusion.gain", "expected a number");
+  expect_error(parse_slave("fusion = { gain = inf }"), ErrorCode::kInvalidArgument, "gain", "inf");
+  expect_error(parse_slave("fusion = { gain = [0, \"x\"] }"), ErrorCode::kInvalidArgument, "gain",
+               "expected numbers");
+}
+
+TEST_F(TopologyTest, UnknownKeysNameTheNearest) {
+  const auto spec = parse_slave("thread = 2");
+  expect_error(spec, ErrorCode::kInvalidArgument, "t.toml:9: model[1].thread", "unknown key");
+  EXPECT_NE(spec.error().remedy.find("did you mean 'threads'"), std::string::npos);
+  expect_error(parse("buss = 1\n" + std::string(kMaster)), ErrorCode::kInvalidArgument,
+               "t.toml:1: buss", "unknown key");
+}
+
+TEST_F(TopologyTest, WhatIsNotBuiltYetIsRefusedByName) {
+  for (const char* key : {"projector", "norm", "sink", "reread", "draft", "apply"})
+    expect_error(parse_slave(std::string("fusion = { ") + key + " = 1 }"), ErrorCode::kUnsupported,
+                 "t.toml:9", key);
+  for (const char* mode : {"project", "transfer"})
+    expect_error(parse_slave(std::string("fusion = { mode = \"") + mode + "\" }"),
+                 ErrorCode::kUnsupported, "model[1].fusion.mode", mode);
+  for (const char* line : {"rope_length = 100", "rope_scaling = \"yarn\"", "device = \"cuda:0\"",
+                           "device = \"host2:cuda:1\"", "fusion = { layer_map = \"stride:2\" }"})
+    expect_error(parse_slave(line), ErrorCode::kUnsupported, "t.toml:9", "not supported");
+  for (const char* line : {"stitch_until = 5\n", "gpu_sharing = \"mps\"\n"})
+    expect_error(parse(line + std::string(kMaster)), ErrorCode::kUnsupported, "t.toml:1",
+                 "not supported");
+}
+
+TEST_F(TopologyTest, WrongTypesAndRangesSayWhatWasExpected) {
+  expect_error(parse_slave("threads = \"two\""), ErrorCode::kInvalidArgument,
+               "t.toml:9: model[1].threads", "expected an integer from 1 to 1024, got a text");
+  expect_error(parse_slave("threads = 0"), ErrorCode::kInvalidArgument, "threads", "got 0");
+  expect_error(parse_slave("on_failure = \"degrad\""), ErrorCode::kInvalidArgument, "on_failure",
+               "\"degrade\" or \"fail\"");
+  expect_error(parse("[bus]\nmax_seq_len = 9223372036854775807\n" + std::string(kMaster)),
+               ErrorCode::kInvalidArgument, "t.toml:2: bus.max_seq_len", "expected");
+  expect_error(parse("model = 3"), ErrorCode::kInvalidArgument, "model", "[[model]]");
+  expect_error(parse(""), ErrorCode::kInvalidArgument, "model", "[[model]]");
+  expect_error(parse("a = ["), ErrorCode::kInvalidArgument, "t.toml:1", "");
+}
+
+TEST_F(TopologyTest, ThereIsExactlyOneMasterAndNamesAreUnique) {
+  expect_error(parse(std::string(kMaster) + std::string(kMaster)), ErrorCode::kInvalidArgument,
+               "model[1].name", "already the name of model[0]");
+  expect_error(
+      parse(std::string(kMaster) + "[[model]]\nname = \"b\"\nrole = \"master\"\npath = \"a\"\n"),
+      ErrorCode::kInvalidArgument, "model[1].role", "second master");
+  expect_error(parse("[[model]]\nname = \"b\"\nrole = \"slave\"\npath = \"a\"\n"),
+               ErrorCode::kInvalidArgument, "model", "no model has role");
+  expect_error(parse("[[model]]\nname = \"b c\"\nrole = \"master\"\npath = \"a\"\n"),
+               ErrorCode::kInvalidArgument, "t.toml:2: model[0].name", "letters");
+  expect_error(parse("[[model]]\nname = \"b\"\nrole = \"master\"\n"), ErrorCode::kInvalidArgument,
+               "model[0].path", "missing");
+}
+
+TEST_F(TopologyTest, DocumentsMustBeReadableText) {
+  const std::string fusion = "fusion = { position = \"prefix\" }\n";
+  expect_error(parse_slave(fusion + "documents = [\"none.txt\"]"), ErrorCode::kNotFound,
+               "t.toml:10: model[1].documents", "none.txt");
+  folder_.write("bad.txt", "\xFF\xFE");
+  expect_error(parse_slave(fusion + "documents = [\"bad.txt\"]"), ErrorCode::kInvalidArgument,
+               "documents", "UTF-8");
+  folder_.write("empty.txt", "");
+  expect_error(parse_slave(fusion + "documents = [\"empty.txt\"]"), ErrorCode::kInvalidArgument,
+               "documents", "empty");
+  expect_error(parse_slave(fusion + "documents = [\".\"]"), ErrorCode::kInvalidArgument,
+               "documents", "not a file");
+}
+
+TEST_F(TopologyTest, RoleAndPositionMustFitWhatIsAskedOfThem) {
+  folder_.write("a.txt", "text");
+  expect_error(parse(std::string(kMaster) + "fusion = { gain = 0 }"), ErrorCode::kInvalidArgument,
+               "t.toml:5: model[0].fusion", "belongs to slaves");
+  expect_error(parse_slave("fusion = { position = \"prefix\" }"), ErrorCode::kInvalidArgument,
+               "documents", "nothing to read");
+  expect_error(parse_slave("documents = [\"a.txt\"]"), ErrorCode::kInvalidArgument, "documents",
+               "aligned");
+  expect_error(parse_slave("documents = [\"a.txt\"]\nfusion = { position = \"prefix\", lag = 1 }"),
+               ErrorCode::kInvalidArgument, "lag", "prefix");
+}
+
+TEST_F(TopologyTest, ResolvesPathsBesideTheTopology) {
+  auto spec = parse(std::string(kMaster));
+  ASSERT_TRUE(spec.has_value());
+  const Status missing = resolve_models(*spec);
+  ASSERT_FALSE(missing.has_value());
+  EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
+  EXPECT_NE(missing.error().where.find("model 'master': a.gguf"), std::string::npos);
+  const auto path = folder_.write("a.gguf", "x");
+  ASSERT_TRUE(resolve_models(*spec).has_value());
+  EXPECT_EQ(spec->models[0].path, path);
+}
+
+TEST_F(TopologyTest, AFileThatIsNotThereIsNotFound) {
+  EXPECT_EQ(load_topology(folder_.path() / "none.toml").error().code, ErrorCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace suture
