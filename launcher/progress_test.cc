@@ -1,0 +1,20 @@
+#include "launcher/progress.h"
+
+#include <gtest/gtest.h>
+
+namespace suture {
+namespace {
+
+TEST(ProgressTextTest, ShowsShareSizeAndSpeed) {
+  EXPECT_EQ(progress_text(500'000'000, 1'000'000'000, 21e6, 10),
+            "[=====>    ]  50 %  500 of 1000 MB  21 MB/s");
+  EXPECT_EQ(progress_text(0, 1'000'000, 0, 4), "[>   ]   0 %  0 of 1 MB  0 MB/s");
+}
+
+TEST(ProgressTextTest, StaysWholeAtTheEnds) {
+  EXPECT_EQ(progress_text(0, 0, 0, 4), "[====] 100 %  0 of 0 MB  0 MB/s");
+  EXPECT_EQ(progress_text(3'000'000, 2'000'000, 0, 4), "[====] 100 %  3 of 2 MB  0 MB/s");
+}
+
+}  // namespace
+}  // namespace suture
