@@ -1,0 +1,90 @@
+// The vocabularies of the default models against token ids from llama.cpp.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "models/chat_format.h"
+#include "models/checkpoint.h"
+#include "models/test_real_models.h"
+#include "models/tokenizer.h"
+
+namespace suture {
+namespace {
+
+struct RealModel {
+  const char* name;
+  const char* golden;  // file in tests/data/tokenizer
+  const char* system;
+};
+
+std::ostream& operator<<(std::ostream& out, const RealModel& model) { return out << model.name; }
+
+class TokenizerRealTest : public testing::TestWithParam<RealModel> {
+ protected:
+  void SetUp() override {
+    SUTURE_REQUIRE_REAL_MODEL(GetParam().name);
+    auto checkpoint = Checkpoint::open(real_model_path(GetParam().name));
+    ASSERT_TRUE(checkpoint) << checkpoint.error().message();
+    auto vocabulary = (*checkpoint)->vocabulary();
+    ASSERT_TRUE(vocabulary) << vocabulary.error().message();
+    auto tokenizer = Tokenizer::create(std::move(*vocabulary));
+    ASSERT_TRUE(tokenizer) << tokenizer.error().message();
+    tokenizer_ = std::move(*tokenizer);
+  }
+
+  std::unique_ptr<Tokenizer> tokenizer_;
+};
+
+TEST_P(TokenizerRealTest, IdsMatchLlamaCppOnEveryGoldenLine) {
+  std::ifstream file(std::string(SUTURE_TEST_DATA_DIR) + "/tokenizer/" + GetParam().golden);
+  int lines = 0;
+  for (std::string line; std::getline(file, line); ++lines) {
+    const auto golden = nlohmann::json::parse(line);
+    const auto special =
+        golden.value("special", false) ? SpecialTokens::kParse : SpecialTokens::kAsText;
+    EXPECT_EQ(tokenizer_->encode(golden["text"].get<std::string>(), special),
+              golden["ids"].get<std::vector<int32_t>>())
+        << golden["text"];
+  }
+  EXPECT_EQ(lines, 225);
+}
+
+TEST_P(TokenizerRealTest, StreamedPiecesAreTheText) {
+  const std::string text = "The caf\u00E9 at 7: \u4E2D\u6587, \U0001F600\n\tend  ";
+  StreamingDecoder decoder(*tokenizer_);
+  std::string streamed;
+  for (int32_t id : tokenizer_->encode(text, SpecialTokens::kAsText)) {
+    streamed += decoder.push(id);
+    ASSERT_TRUE(text.starts_with(streamed)) << streamed;
+  }
+  EXPECT_EQ(streamed + decoder.finish(), text);
+}
+
+TEST_P(TokenizerRealTest, TurnsEndAndTheTemplateIsChatml) {
+  const auto end = tokenizer_->encode("<|im_end|>", SpecialTokens::kParse);
+  ASSERT_EQ(end.size(), 1u);
+  EXPECT_TRUE(tokenizer_->is_end(end[0]));
+  const auto format = ChatFormat::detect(tokenizer_->vocabulary());
+  ASSERT_TRUE(format) << format.error().message();
+  EXPECT_EQ(format->name, "chatml");
+  EXPECT_EQ(format->default_system, GetParam().system);
+}
+
+constexpr const char* kQwenSystem =
+    "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.";
+constexpr RealModel kModels[] = {
+    {"smollm2-135m-instruct", "smol.jsonl",
+     "You are a helpful AI assistant named SmolLM, trained by Hugging Face"},
+    {"qwen2.5-coder-0.5b-instruct", "q05.jsonl", kQwenSystem},
+    {"qwen2.5-coder-1.5b-instruct", "q15.jsonl", kQwenSystem},
+};
+
+INSTANTIATE_TEST_SUITE_P(DefaultModels, TokenizerRealTest, testing::ValuesIn(kModels),
+                         [](const auto& test) {
+                           std::string name = test.param.golden;
+                           return name.substr(0, name.find('.'));
+                         });
+
+}  // namespace
+}  // namespace suture
