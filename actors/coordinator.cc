@@ -1,0 +1,294 @@
+#include "actors/coordinator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "fusion/merge_plan.h"
+
+namespace suture {
+namespace {
+
+// Context keys are even, request numbers (which a model is told to cancel by) are odd.
+constexpr uint64_t kKeyStep = 2;
+
+}  // namespace
+
+Coordinator::Coordinator(CoordinatorSetup setup) : setup_(std::move(setup)) {
+  SUTURE_CHECK(setup_.contexts.size() == setup_.spec.models.size(), "contexts={} models={}",
+               setup_.contexts.size(), setup_.spec.models.size());
+  for (size_t i = 0; i < setup_.spec.models.size(); ++i)
+    if (model(i).role == Role::kMaster) master_ = i;
+}
+
+size_t Coordinator::index_of(const std::string& name) const {
+  for (size_t i = 0; i < setup_.spec.models.size(); ++i)
+    if (model(i).name == name) return i;
+  return setup_.spec.models.size();
+}
+
+std::vector<Outgoing> Coordinator::joined(const std::string& name) {
+  if (index_of(name) == setup_.spec.models.size()) return {};
+  joined_.insert(name);
+  if (!all_joined()) return {};
+  std::vector<Outgoing> out;
+  for (size_t i = 0; i < setup_.contexts.size(); ++i) {
+    const std::vector<int32_t>& ids = setup_.contexts[i].head_ids;
+    if (ids.empty()) continue;
+    contexts_[i] = start_reading(i, ids, std::ssize(ids), "", out);
+  }
+  return out;
+}
+
+uint64_t Coordinator::start_reading(size_t index, std::vector<int32_t> ids, int64_t capacity,
+                                    const std::string& ring, std::vector<Outgoing>& out) {
+  const uint64_t key = next_key_++ * kKeyStep;
+  readings_[key].model = index;
+  out.emplace_back(model(index).name, ReadRequest{key, std::move(ids), capacity, ring});
+  return key;
+}
+
+std::vector<Outgoing> Coordinator::ask(Question question) {
+  SUTURE_CHECK(!running_ && !report_, "request {} while another runs", question.request);
+  running_.emplace();
+  running_->question = std::move(question);
+  Running& running = *running_;
+  running.report.request = running.question.request;
+  for (const auto& [index, key] : contexts_)
+    if (!readings_[key].complete) running.awaited.insert(key);
+
+  std::vector<int32_t> own = setup_.contexts[master_].head_ids;
+  own.insert(own.end(), running.question.tail_ids.begin(), running.question.tail_ids.end());
+  running.report.prompt_tokens = std::ssize(own);
+  std::vector<Outgoing> out;
+  for (size_t i = 0; i < setup_.spec.models.size(); ++i) {
+    const bool aligned = i != master_ && model(i).fusion.position == SlavePosition::kAligned;
+    if (!aligned || gone_.contains(model(i).name)) continue;
+    const int64_t capacity = std::ssize(own) + running.question.max_tokens;
+    const uint64_t key = start_reading(i, own, capacity, running.question.ring, out);
+    running.aligned[i] = key;
+    running.awaited.insert(key);
+  }
+  proceed(out);
+  return out;
+}
+
+// The stream with which a model takes part in the running request, if it has one.
+const Coordinator::Reading* Coordinator::reading_of(size_t index) const {
+  if (const auto aligned = running_->aligned.find(index); aligned != running_->aligned.end())
+    return &readings_.at(aligned->second);
+  const auto context = contexts_.find(index);
+  return context == contexts_.end() ? nullptr : &readings_.at(context->second);
+}
+
+bool Coordinator::streams_open() const {
+  const auto ready = [this](uint64_t key) {
+    const Reading& reading = readings_.at(key);
+    return reading.stream.has_value() || reading.complete;
+  };
+  for (const auto& [index, key] : contexts_)
+    if (!ready(key)) return false;
+  return std::ranges::all_of(running_->aligned,
+                             [&](const auto& entry) { return ready(entry.second); });
+}
+
+// Takes the running request one step further, if it can go.
+void Coordinator::proceed(std::vector<Outgoing>& out) {
+  if (!running_) return;
+  if (!running_->generating && !running_->done) start_generating(out);
+  const auto complete = [this](uint64_t key) { return readings_.at(key).complete; };
+  if (!running_->done || !std::ranges::all_of(running_->awaited, complete)) return;
+  for (const auto& [index, key] : running_->aligned) {
+    out.emplace_back(model(index).name, DropStream{key});
+    readings_.erase(key);
+  }
+  finish();
+}
+
+void Coordinator::start_generating(std::vector<Outgoing>& out) {
+  if (const auto gone = gone_.find(model(master_).name); gone != gone_.end())
+    return end_early(fail(ErrorCode::kLost, fmt::format("the master is gone: {}", gone->second),
+                          model(master_).name, "start the topology again"),
+                     FinishReason::kError, out);
+  if (!streams_open()) return;
+  auto request = generation();
+  if (!request)
+    return end_early(tl::unexpected<Error>(request.error()), FinishReason::kError, out);
+  running_->generating = true;
+  note_lost_slaves();
+  out.emplace_back(model(master_).name, std::move(*request));
+}
+
+std::vector<float> Coordinator::layer_gains(const FusionSpec& fusion) const {
+  std::vector<float> gains(static_cast<size_t>(setup_.master_layers),
+                           static_cast<float>(fusion.gain));
+  if (!fusion.layer_gain.empty()) gains.assign(fusion.layer_gain.begin(), fusion.layer_gain.end());
+  return gains;
+}
+
+Result<GenerateRequest> Coordinator::generation() const {
+  const Question& question = running_->question;
+  MergeInput input;
+  input.head_ids = setup_.contexts[master_].head_ids;
+  input.tail_ids = question.tail_ids;
+  input.max_new_tokens = question.max_tokens;
+  input.max_positions = setup_.master_positions;
+  input.n_layers = setup_.master_layers;
+  std::vector<SourceLink> links;
+  for (size_t i = 0; i < setup_.spec.models.size(); ++i)
+    if (i != master_) SUTURE_RETURN_IF_ERROR(add_source(i, input, links));
+  SUTURE_ASSIGN_OR_RETURN(const MergePlan plan, plan_merge(input));
+  for (const PlannedSegment& segment : plan.segments)
+    links[static_cast<size_t>(segment.source)].segments.push_back(segment);
+
+  GenerateRequest request;
+  request.request = question.request;
+  const auto head = contexts_.find(master_);
+  if (head != contexts_.end() && readings_.at(head->second).why.empty()) {
+    request.head_key = head->second;
+    request.head_entries = std::ssize(input.head_ids);
+  }
+  request.token_ids = input.head_ids;
+  request.token_ids.insert(request.token_ids.end(), question.tail_ids.begin(),
+                           question.tail_ids.end());
+  request.own = plan.own;
+  request.first_new_position = plan.first_new_position;
+  request.sources = std::move(links);
+  request.max_tokens = question.max_tokens;
+  request.end_ids = setup_.end_ids;
+  request.sampling = question.sampling;
+  request.ring = question.ring;
+  return request;
+}
+
+Result<bool> Coordinator::add_source(size_t index, MergeInput& input,
+                                     std::vector<SourceLink>& links) const {
+  const ModelSpec& slave = model(index);
+  const bool must = slave.on_failure == OnFailure::kFail;
+  const Reading* reading = reading_of(index);
+  if (reading == nullptr || !reading->stream || !reading->why.empty()) {
+    if (!must) return false;
+    return fail(ErrorCode::kLost, "the slave cannot take part", slave.name,
+                "on_failure = \"degrade\" goes on without it");
+  }
+  input.sources.push_back({slave.name, slave.fusion.position, setup_.contexts[index].head_ids,
+                           layer_gains(slave.fusion), slave.fusion.lag});
+  links.push_back({slave.name, *reading->stream, {}, must});
+  return true;
+}
+
+// Slaves that cannot take part from the start are reported like those lost on the way.
+void Coordinator::note_lost_slaves() {
+  for (size_t i = 0; i < setup_.spec.models.size(); ++i) {
+    if (i == master_) continue;
+    const Reading* reading = reading_of(i);
+    const auto gone = gone_.find(model(i).name);
+    if (gone != gone_.end())
+      running_->report.degraded.push_back({model(i).name, 0, gone->second});
+    else if (reading != nullptr && !reading->why.empty())
+      running_->report.degraded.push_back({model(i).name, 0, reading->why});
+  }
+}
+
+std::vector<Outgoing> Coordinator::read_opened(const std::string& name, const ReadOpened& opened) {
+  std::vector<Outgoing> out;
+  const auto found = readings_.find(opened.key);
+  if (found == readings_.end() || model(found->second.model).name != name) return out;
+  Reading& reading = found->second;
+  if (opened.outcome.failed) {
+    reading.why = opened.outcome.what;
+    reading.complete = true;
+  } else {
+    reading.stream = opened.stream;
+  }
+  proceed(out);
+  return out;
+}
+
+std::vector<Outgoing> Coordinator::read_done(const std::string& name, ReadDone done) {
+  std::vector<Outgoing> out;
+  const auto found = readings_.find(done.key);
+  if (found == readings_.end() || model(found->second.model).name != name) return out;
+  found->second.complete = true;
+  if (done.outcome.failed) found->second.why = done.outcome.what;
+  unreported_.push_back(std::move(done));
+  proceed(out);
+  return out;
+}
+
+std::vector<Outgoing> Coordinator::generate_done(GenerateDone done) {
+  std::vector<Outgoing> out;
+  if (!running_ || running_->question.request != done.request || running_->done) return out;
+  running_->done = std::move(done);
+  proceed(out);
+  return out;
+}
+
+std::vector<Outgoing> Coordinator::peer_ended(const std::string& name, const std::string& why) {
+  std::vector<Outgoing> out;
+  const size_t index = index_of(name);
+  if (index == setup_.spec.models.size()) return out;
+  gone_[name] = why;
+  for (auto& [key, reading] : readings_)
+    if (reading.model == index) {
+      reading.complete = true;
+      reading.why = why;
+    }
+  if (running_ && index == master_ && running_->generating && !running_->done)
+    end_early(fail(ErrorCode::kLost, fmt::format("the master is gone: {}", why), name,
+                   "start the topology again"),
+              FinishReason::kError, out);
+  proceed(out);
+  return out;
+}
+
+std::vector<Outgoing> Coordinator::cancel(uint64_t request) {
+  std::vector<Outgoing> out;
+  if (!running_ || running_->question.request != request || running_->done) return out;
+  if (running_->generating)
+    out.emplace_back(model(master_).name, CancelRequest{request});
+  else
+    end_early({}, FinishReason::kCancelled, out);
+  proceed(out);
+  return out;
+}
+
+void Coordinator::end_early(const Status& why, FinishReason reason, std::vector<Outgoing>& out) {
+  GenerateDone done;
+  done.request = running_->question.request;
+  done.reason = reason;
+  done.outcome = Outcome::of(why);
+  running_->done = std::move(done);
+  for (const auto& [index, key] : running_->aligned)
+    out.emplace_back(model(index).name, CancelRequest{key});
+}
+
+void Coordinator::finish() {
+  AnswerReport report = std::move(running_->report);
+  GenerateDone& done = *running_->done;
+  report.outcome = done.outcome;
+  report.reason = done.reason;
+  std::ranges::move(done.degraded, std::back_inserter(report.degraded));
+  std::ranges::move(done.spans, std::back_inserter(report.spans));
+  std::map<std::string, ProcessFigures> by_name;
+  if (!done.figures.name.empty()) by_name[done.figures.name] = done.figures;
+  for (ReadDone& read : unreported_) {
+    ProcessFigures& figures = by_name[read.figures.name];
+    if (figures.name.empty())
+      figures = read.figures;
+    else
+      figures.add(read.figures);
+    std::ranges::move(read.spans, std::back_inserter(report.spans));
+  }
+  unreported_.clear();
+  for (const ModelSpec& spec : setup_.spec.models)
+    if (const auto found = by_name.find(spec.name); found != by_name.end())
+      report.figures.push_back(found->second);
+  report_ = std::move(report);
+  running_.reset();
+}
+
+std::optional<AnswerReport> Coordinator::take_report() { return std::exchange(report_, {}); }
+
+}  // namespace suture

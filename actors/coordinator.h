@@ -1,0 +1,130 @@
+// The coordinator's state: who is there, which contexts are read, which request runs. Plain
+// methods take what was received and return what to send; actors/coordinator_actor.cc carries it.
+//
+//   joining ──all joined──▶ idle ──ask──▶ opening ──all streams open──▶ generating ──▶ idle
+//                                            └──────refused or master gone────────────▶ idle
+//
+// Contexts (documents, the master's head) are read once, as soon as everybody has joined, all at
+// the same time, and serve every request after that. Requests run one after another.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "actors/launch_spec.h"
+#include "actors/messages.h"
+#include "base/error.h"
+#include "fusion/merge_plan.h"
+
+namespace suture {
+
+// What a model reads before any question comes.
+struct ModelContext {
+  std::string name;
+  std::vector<int32_t> head_ids;    // aligned slaves: empty, they read what the master reads
+};
+
+struct CoordinatorSetup {
+  LaunchSpec spec;
+  std::vector<ModelContext> contexts;   // one a model, in the order of spec.models
+  int32_t master_layers = 0;
+  int64_t master_positions = 0;         // what the model was trained for
+  std::vector<int32_t> end_ids;
+};
+
+struct Question {
+  uint64_t request = 0;                 // never 0, never reused
+  std::vector<int32_t> tail_ids;
+  int64_t max_tokens = 0;
+  SamplingOptions sampling;
+  std::string ring;
+};
+
+template <typename Inspector>
+auto inspect(Inspector& f, Question& x) {
+  return f(x.request, x.tail_ids, x.max_tokens, x.sampling, x.ring);
+}
+
+struct AnswerReport {
+  uint64_t request = 0;
+  Outcome outcome;
+  FinishReason reason = FinishReason::kError;
+  int64_t prompt_tokens = 0;            // the master's own
+  std::vector<ProcessFigures> figures;  // one a model that took part, in topology order
+  std::vector<Degraded> degraded;
+  std::vector<TraceSpan> spans;
+};
+
+using Outgoing = std::pair<std::string,  // name of the model
+                           std::variant<ReadRequest, DropStream, GenerateRequest, CancelRequest>>;
+
+class Coordinator {
+ public:
+  explicit Coordinator(CoordinatorSetup setup);
+
+  // Each returns what is to be sent now.
+  std::vector<Outgoing> joined(const std::string& name);
+  std::vector<Outgoing> ask(Question question);
+  std::vector<Outgoing> read_opened(const std::string& name, const ReadOpened& opened);
+  std::vector<Outgoing> read_done(const std::string& name, ReadDone done);
+  std::vector<Outgoing> generate_done(GenerateDone done);
+  std::vector<Outgoing> peer_ended(const std::string& name, const std::string& why);
+  std::vector<Outgoing> cancel(uint64_t request);
+
+  bool all_joined() const { return joined_.size() == setup_.spec.models.size(); }
+  // The report of a request that has ended, once.
+  std::optional<AnswerReport> take_report();
+
+ private:
+  // A stream that some model reads: a context or one request's aligned slave.
+  struct Reading {
+    size_t model = 0;
+    std::optional<StreamRef> stream;    // once opened
+    bool complete = false;              // ReadDone has come, or the model is gone
+    std::string why;                    // it failed, if not empty
+  };
+  struct Running {
+    Question question;
+    std::map<size_t, uint64_t> aligned; // model -> key of its reading
+    std::set<uint64_t> awaited;         // readings whose end belongs to the report
+    bool generating = false;
+    std::optional<GenerateDone> done;
+    AnswerReport report;
+  };
+
+  const ModelSpec& model(size_t index) const { return setup_.spec.models[index]; }
+  size_t index_of(const std::string& name) const;
+  const Reading* reading_of(size_t index) const;
+  // Returns the key of the new reading.
+  uint64_t start_reading(size_t index, std::vector<int32_t> ids, int64_t capacity,
+                         const std::string& ring, std::vector<Outgoing>& out);
+  void proceed(std::vector<Outgoing>& out);
+  void start_generating(std::vector<Outgoing>& out);
+  Result<GenerateRequest> generation() const;
+  Result<bool> add_source(size_t index, MergeInput& input, std::vector<SourceLink>& links) const;
+  bool streams_open() const;
+  void note_lost_slaves();
+  // Ends the request before the master has answered; slaves that follow it stop.
+  void end_early(const Status& why, FinishReason reason, std::vector<Outgoing>& out);
+  void finish();
+  std::vector<float> layer_gains(const FusionSpec& fusion) const;
+
+  const CoordinatorSetup setup_;
+  size_t master_ = 0;
+  std::set<std::string> joined_;
+  std::map<std::string, std::string> gone_;     // name -> why
+  std::map<uint64_t, Reading> readings_;        // by key
+  std::map<size_t, uint64_t> contexts_;         // model -> key of its context
+  uint64_t next_key_ = 1;
+  std::optional<Running> running_;
+  std::vector<ReadDone> unreported_;            // contexts read since the last report
+  std::optional<AnswerReport> report_;
+};
+
+}  // namespace suture

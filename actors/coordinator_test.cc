@@ -1,0 +1,204 @@
+#include "actors/coordinator.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace suture {
+namespace {
+
+ModelSpec model(const std::string& name, Role role, SlavePosition position) {
+  ModelSpec spec;
+  spec.name = name;
+  spec.role = role;
+  spec.fusion.position = position;
+  return spec;
+}
+
+// A master with head {1, 2}, a document reader and an aligned slave.
+CoordinatorSetup setup() {
+  CoordinatorSetup setup;
+  setup.spec.models = {model("m", Role::kMaster, SlavePosition::kAligned),
+                       model("doc", Role::kSlave, SlavePosition::kPrefix),
+                       model("twin", Role::kSlave, SlavePosition::kAligned)};
+  setup.contexts = {{"m", {1, 2}}, {"doc", {1, 2, 30, 31, 32}}, {"twin", {}}};
+  setup.master_layers = 1;
+  setup.master_positions = 1000;
+  setup.end_ids = {0};
+  return setup;
+}
+
+Question question() {
+  return {.request = 1, .tail_ids = {7, 8, 9}, .max_tokens = 5, .sampling = {}, .ring = "answer/1"};
+}
+
+template <typename T>
+std::vector<std::pair<std::string, T>> of_type(const std::vector<Outgoing>& messages) {
+  std::vector<std::pair<std::string, T>> found;
+  for (const auto& [name, message] : messages)
+    if (const T* payload = std::get_if<T>(&message)) found.push_back({name, *payload});
+  return found;
+}
+
+ReadOpened opened(uint64_t key, const std::string& owner) {
+  return {.key = key, .outcome = {}, .stream = {owner, 3, 77, {'x'}}};
+}
+
+ReadDone read_done(uint64_t key, const std::string& name) {
+  ReadDone done;
+  done.key = key;
+  done.figures.name = name;
+  done.figures.prompt_tokens = 5;
+  return done;
+}
+
+class CoordinatorTest : public testing::Test {
+ protected:
+  // Joins everybody; remembers the keys of the contexts.
+  void join_all() {
+    EXPECT_TRUE(coordinator.joined("m").empty());
+    EXPECT_TRUE(coordinator.joined("twin").empty());
+    const auto reads = of_type<ReadRequest>(coordinator.joined("doc"));
+    ASSERT_EQ(reads.size(), 2u);
+    EXPECT_EQ(reads[0].first, "m");
+    EXPECT_EQ(reads[1].first, "doc");
+    EXPECT_EQ(reads[1].second.token_ids.size(), 5u);
+    master_key = reads[0].second.key;
+    doc_key = reads[1].second.key;
+  }
+
+  // Asks; remembers the aligned slave's key.
+  void ask() {
+    const auto reads = of_type<ReadRequest>(coordinator.ask(question()));
+    ASSERT_EQ(reads.size(), 1u);
+    EXPECT_EQ(reads[0].first, "twin");
+    EXPECT_EQ(reads[0].second.token_ids, (std::vector<int32_t>{1, 2, 7, 8, 9}));
+    EXPECT_EQ(reads[0].second.capacity, 10);
+    EXPECT_EQ(reads[0].second.follow_ring, "answer/1");
+    twin_key = reads[0].second.key;
+  }
+
+  GenerateRequest start() {
+    EXPECT_TRUE(coordinator.read_opened("m", opened(master_key, "m")).empty());
+    EXPECT_TRUE(coordinator.read_opened("doc", opened(doc_key, "doc")).empty());
+    const auto out =
+        of_type<GenerateRequest>(coordinator.read_opened("twin", opened(twin_key, "twin")));
+    EXPECT_EQ(out.size(), 1u);
+    return out.empty() ? GenerateRequest{} : out[0].second;
+  }
+
+  Coordinator coordinator{setup()};
+  uint64_t master_key = 0;
+  uint64_t doc_key = 0;
+  uint64_t twin_key = 0;
+};
+
+TEST_F(CoordinatorTest, ReadsContextsOnceAndStartsTheMasterWhenAllStreamsAreOpen) {
+  join_all();
+  ask();
+  const GenerateRequest request = start();
+  EXPECT_EQ(request.head_key, master_key);
+  EXPECT_EQ(request.head_entries, 2);
+  EXPECT_EQ(request.token_ids, (std::vector<int32_t>{1, 2, 7, 8, 9}));
+  ASSERT_EQ(request.sources.size(), 2u);
+  ASSERT_EQ(request.sources[0].segments.size(), 1u);
+  EXPECT_EQ(request.sources[0].segments[0].begin, 2);
+  EXPECT_EQ(request.sources[0].segments[0].end, 5);
+  EXPECT_EQ(request.sources[0].stream.generation, 77u);
+  EXPECT_EQ(request.sources[1].segments.size(), 2u);  // one a run of the master
+  EXPECT_EQ(request.first_new_position, 8);           // 2 + 3 of the document + 3
+}
+
+TEST_F(CoordinatorTest, ReportsWhenTheAnswerAndAllReadingsHaveEnded) {
+  join_all();
+  ask();
+  start();
+  GenerateDone done;
+  done.request = 1;
+  done.figures.name = "m";
+  EXPECT_TRUE(coordinator.generate_done(done).empty());
+  EXPECT_FALSE(coordinator.take_report().has_value());
+  coordinator.read_done("m", read_done(master_key, "m"));
+  coordinator.read_done("doc", read_done(doc_key, "doc"));
+  EXPECT_FALSE(coordinator.take_report().has_value());
+  const auto drops = of_type<DropStream>(coordinator.read_done("twin", read_done(twin_key, "twin")));
+  ASSERT_EQ(drops.size(), 1u);
+  EXPECT_EQ(drops[0].second.key, twin_key);
+  const auto report = coordinator.take_report();
+  ASSERT_TRUE(report.has_value());
+  ASSERT_EQ(report->figures.size(), 3u);
+  EXPECT_EQ(report->figures[0].prompt_tokens, 5);
+  EXPECT_TRUE(report->degraded.empty());
+  EXPECT_FALSE(coordinator.take_report().has_value());
+}
+
+TEST_F(CoordinatorTest, ASlaveThatIsGoneIsReportedAndLeftOut) {
+  join_all();
+  coordinator.peer_ended("doc", "process exited");
+  ask();
+  coordinator.read_opened("m", opened(master_key, "m"));
+  const auto out =
+      of_type<GenerateRequest>(coordinator.read_opened("twin", opened(twin_key, "twin")));
+  ASSERT_EQ(out.size(), 1u);
+  ASSERT_EQ(out[0].second.sources.size(), 1u);
+  EXPECT_EQ(out[0].second.sources[0].name, "twin");
+  EXPECT_EQ(out[0].second.first_new_position, 5);
+}
+
+TEST(CoordinatorPolicyTest, OnFailureFailEndsTheRequestAndStopsTheFollower) {
+  CoordinatorSetup strict = setup();
+  strict.spec.models[1].on_failure = OnFailure::kFail;
+  Coordinator coordinator(strict);
+  coordinator.joined("m");
+  coordinator.joined("doc");
+  const uint64_t master_key = of_type<ReadRequest>(coordinator.joined("twin"))[0].second.key;
+  coordinator.read_opened("m", opened(master_key, "m"));
+  coordinator.read_done("m", read_done(master_key, "m"));
+  coordinator.peer_ended("doc", "process exited");
+  const uint64_t twin_key = of_type<ReadRequest>(coordinator.ask(question()))[0].second.key;
+  const auto cancels =
+      of_type<CancelRequest>(coordinator.read_opened("twin", opened(twin_key, "twin")));
+  ASSERT_EQ(cancels.size(), 1u);
+  EXPECT_EQ(cancels[0].second.request, twin_key);
+  coordinator.read_done("twin", read_done(twin_key, "twin"));
+  const auto report = coordinator.take_report();
+  ASSERT_TRUE(report.has_value());
+  EXPECT_TRUE(report->outcome.failed);
+  EXPECT_EQ(report->outcome.where, "doc");
+}
+
+TEST_F(CoordinatorTest, WhenTheMasterDiesTheRequestEndsWithAnError) {
+  join_all();
+  ask();
+  start();
+  coordinator.read_done("doc", read_done(doc_key, "doc"));
+  const auto out = coordinator.peer_ended("m", "process exited (killed by signal 9)");
+  EXPECT_EQ(of_type<CancelRequest>(out).size(), 1u);
+  coordinator.read_done("twin", read_done(twin_key, "twin"));
+  const auto report = coordinator.take_report();
+  ASSERT_TRUE(report.has_value());
+  EXPECT_EQ(report->outcome.code, ErrorCode::kLost);
+}
+
+TEST_F(CoordinatorTest, CancellingReachesWhoeverWorks) {
+  join_all();
+  ask();
+  EXPECT_TRUE(coordinator.cancel(99).empty());
+  const auto before = of_type<CancelRequest>(coordinator.cancel(1));
+  ASSERT_EQ(before.size(), 1u);
+  EXPECT_EQ(before[0].first, "twin");
+}
+
+TEST_F(CoordinatorTest, MessagesThatBelongToNobodyAreIgnored) {
+  join_all();
+  EXPECT_TRUE(coordinator.read_opened("doc", opened(master_key, "doc")).empty());
+  EXPECT_TRUE(coordinator.read_done("nobody", read_done(4711, "nobody")).empty());
+  EXPECT_TRUE(coordinator.peer_ended("nobody", "x").empty());
+  EXPECT_TRUE(coordinator.joined("nobody").empty());
+  GenerateDone stray;
+  stray.request = 5;
+  EXPECT_TRUE(coordinator.generate_done(stray).empty());
+}
+
+}  // namespace
+}  // namespace suture

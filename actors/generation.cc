@@ -1,0 +1,128 @@
+#include "actors/generation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <span>
+
+
+namespace suture {
+namespace {
+
+constexpr std::chrono::milliseconds kCreditSlice{200};  // then look whether it was cancelled
+
+}  // namespace
+
+Generation::Generation(const GenerateRequest& request, LanguageModel& model, BrokerClient& broker,
+                       const std::atomic<bool>& cancelled, TraceLog& trace)
+    : request_(request),
+      model_(model),
+      cancelled_(cancelled),
+      trace_(trace),
+      stitching_(request, model.config(), broker, cancelled) {}
+
+Status Generation::run(const OpenStreamFn& open_stream, TokenRingWriter& ring,
+                       GenerateDone& done) {
+  const auto body = [&]() -> Status {
+    SUTURE_ASSIGN_OR_RETURN(sampler_, Sampler::create(model_.device(), model_.config().vocab_size));
+    SUTURE_RETURN_IF_ERROR(stitching_.attach());
+    SUTURE_RETURN_IF_ERROR(read_prompt(open_stream));
+    return decode(ring, done);
+  };
+  const Status status = body();
+  stitching_.report(figures_);
+  if (cache_)
+    figures_.kv_bytes_published = static_cast<int64_t>(cache_->writer().bytes_published());
+  done.figures = figures_;
+  done.degraded = stitching_.degraded();
+  return status;
+}
+
+// A slave that is lost while the prompt is read has been part of some layers' rows already, so the
+// prompt is read again without it: a row never depends on when a slave died.
+Status Generation::read_prompt(const OpenStreamFn& open_stream) {
+  const int64_t start = monotonic_ns();
+  while (true) {
+    cache_.reset();
+    SUTURE_ASSIGN_OR_RETURN(cache_, open_stream());
+    figures_.prompt_tokens = std::ssize(request_.token_ids) - cache_->size();
+    const Status status = read_own_tokens();
+    figures_.prefill_seconds = seconds_since(start);
+    if (status || !stitching_.lost()) return status;
+    SUTURE_RETURN_IF_ERROR(stitching_.drop(*stitching_.lost(), 0, status.error()));
+  }
+}
+
+Status Generation::read_own_tokens() {
+  const LayerGate gate = [this](int32_t layer) { return stitching_.wait_layer(layer); };
+  PrefillArgs args;
+  args.token_ids = std::span(request_.token_ids).subspan(static_cast<size_t>(cache_->size()));
+  args.cache = cache_.get();
+  args.plan = &stitching_.plan();
+  args.gate = &gate;
+  args.on_chunk = [this](int64_t, int64_t end) -> Status {
+    if (cancelled_.load(std::memory_order_acquire))
+      return fail(ErrorCode::kCancelled, "the request was cancelled");
+    stitching_.show(position_of(end - 1));
+    return {};
+  };
+  const int64_t start = monotonic_ns();
+  SUTURE_ASSIGN_OR_RETURN(logits_, model_.prefill(args));
+  trace_.add(fmt::format("read {} tokens", args.token_ids.size()), start);
+  return {};
+}
+
+Status Generation::decode(TokenRingWriter& ring, GenerateDone& done) {
+  const int64_t start = monotonic_ns();
+  done.reason = FinishReason::kLength;
+  for (int64_t index = 0; index < request_.max_tokens; ++index) {
+    SUTURE_ASSIGN_OR_RETURN(
+        const int32_t token,
+        sampler_->sample(model_.stream(), logits_, request_.sampling,
+                         request_.first_new_position + index));
+    if (std::ranges::find(request_.end_ids, token) != request_.end_ids.end()) {
+      done.reason = FinishReason::kStop;
+      break;
+    }
+    SUTURE_RETURN_IF_ERROR(wait_for_credit(ring));
+    SUTURE_RETURN_IF_ERROR(ring.push(token));
+    figures_.decoded_tokens = index + 1;
+    figures_.decode_seconds = seconds_since(start);
+    if (index + 1 < request_.max_tokens) SUTURE_RETURN_IF_ERROR(step(token, index));
+  }
+  return {};
+}
+
+Status Generation::wait_for_credit(TokenRingWriter& ring) const {
+  while (!cancelled_.load(std::memory_order_acquire)) {
+    Status status = ring.wait_credit(deadline_in(kCreditSlice));
+    if (status || status.error().code != ErrorCode::kTimeout) return status;
+  }
+  return fail(ErrorCode::kCancelled, "the request was cancelled");
+}
+
+// Appends `token`, number `index` of the answer, and computes the logits after it.
+Status Generation::step(int32_t token, int64_t index) {
+  const int64_t start = monotonic_ns();
+  stitching_.show(request_.first_new_position + index);
+  while (true) {
+    const Status ready = stitching_.wait_step();
+    if (ready) break;
+    if (!stitching_.lost()) return ready;
+    SUTURE_RETURN_IF_ERROR(stitching_.drop(*stitching_.lost(), index + 1, ready.error()));
+    stitching_.show(request_.first_new_position + index);
+  }
+  SUTURE_ASSIGN_OR_RETURN(logits_, model_.decode(token, *cache_, &stitching_.plan()));
+  trace_.add("decode", start);
+  return {};
+}
+
+int64_t Generation::position_of(int64_t entry) const {
+  int64_t offset = 0;
+  for (const OwnRun& run : request_.own)
+    if (run.begin <= entry) offset = run.position_offset;
+  return entry + offset;
+}
+
+}  // namespace suture

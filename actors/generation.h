@@ -1,0 +1,51 @@
+// One answer of the master: reads its own tokens, then draws token after token while its slaves'
+// K/V takes part. A slave that is lost is let go between two tokens.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "actors/messages.h"
+#include "actors/stitching.h"
+#include "actors/trace_log.h"
+#include "base/error.h"
+#include "bus/token_ring.h"
+#include "models/bus_kv_cache.h"
+#include "models/language_model.h"
+#include "models/sampler.h"
+
+namespace suture {
+
+// Opens the stream of the answer anew, with the head's entries already in it.
+using OpenStreamFn = std::function<Result<std::unique_ptr<BusKvCache>>()>;
+
+class Generation {
+ public:
+  Generation(const GenerateRequest& request, LanguageModel& model, BrokerClient& broker,
+             const std::atomic<bool>& cancelled, TraceLog& trace);
+
+  // Runs to the end; tokens go to `ring`. Fills figures and what was degraded even on failure.
+  Status run(const OpenStreamFn& open_stream, TokenRingWriter& ring, GenerateDone& done);
+
+ private:
+  Status read_prompt(const OpenStreamFn& open_stream);
+  Status read_own_tokens();
+  Status decode(TokenRingWriter& ring, GenerateDone& done);
+  Status step(int32_t token, int64_t index);
+  Status wait_for_credit(TokenRingWriter& ring) const;
+  int64_t position_of(int64_t entry) const;
+
+  const GenerateRequest& request_;
+  LanguageModel& model_;
+  const std::atomic<bool>& cancelled_;
+  TraceLog& trace_;
+  Stitching stitching_;
+  std::unique_ptr<BusKvCache> cache_;
+  std::unique_ptr<Sampler> sampler_;
+  const float* logits_ = nullptr;   // [vocab] of the last row, device memory
+  ProcessFigures figures_;
+};
+
+}  // namespace suture

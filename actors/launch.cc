@@ -1,0 +1,373 @@
+#include "actors/launch.h"
+
+#include <fmt/format.h>
+#include <openssl/rand.h>
+#include <spdlog/spdlog.h>
+
+#include <caf/all.hpp>
+#include <caf/openssl/all.hpp>
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "actors/caf_system.h"
+#include "actors/coordinator_actor.h"
+#include "actors/launch_preparation.h"
+#include "actors/model_actor.h"
+#include "actors/supervisor.h"
+#include "actors/trace_log.h"
+#include "bus/broker.h"
+#include "bus/token_ring.h"
+
+namespace suture {
+namespace {
+
+constexpr const char* kLauncherName = "launcher";
+constexpr std::chrono::milliseconds kRingSlice{100};  // then look whether the request has ended
+// Tokens the master may be ahead of what was read from the ring.
+constexpr uint64_t kCreditWindow = 32;
+
+Result<std::string> random_secret() {
+  unsigned char bytes[32];
+  if (RAND_bytes(bytes, sizeof bytes) != 1)
+    return fail(ErrorCode::kIo, "no random bytes for the launch's secret", "launch");
+  std::string text;
+  for (const unsigned char byte : bytes) text += fmt::format("{:02x}", byte);
+  return text;
+}
+
+ModelLoad model_load(const LaunchSpec& spec, const ModelSpec& model, bool trace) {
+  return {.name = model.name,
+          .role = model.role,
+          .path = model.path,
+          .device = model.device,
+          .threads = model.threads,
+          .max_seq_len = spec.max_seq_len,
+          .max_sequences = spec.max_sequences,
+          .trace = trace};
+}
+
+}  // namespace
+
+std::string_view finish_reason_name(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop: return "stop";
+    case FinishReason::kLength: return "length";
+    case FinishReason::kCancelled: return "cancelled";
+    case FinishReason::kError: return "error";
+  }
+  return "unknown";
+}
+
+struct Launch::State {
+  LaunchSpec spec;
+  LaunchOptions options;
+  PreparedLaunch prepared;
+  std::string secret;
+  std::optional<TlsIdentity> identity;       // placement "processes" only
+  std::unique_ptr<Supervisor> supervisor;    // outlives the broker, whose thread calls it
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::set<std::string> joined;              // guarded by mutex
+  std::optional<Error> start_failure;        // guarded by mutex
+  bool stopping = false;                     // guarded by mutex
+  std::optional<AnswerReport> report;        // guarded by mutex
+  caf::actor coordinator;                    // set once, under mutex
+
+  std::mutex ask_mutex;                      // one request at a time
+  uint64_t next_request = 1;                 // odd numbers; guarded by ask_mutex
+
+  std::unique_ptr<CafSystem> system;
+  std::unique_ptr<Broker> broker;
+  std::unique_ptr<BrokerClient> client;
+
+  void note_joined(const Joined& join);
+  void note_peer_end(const std::string& name, PeerEnd end, const std::string& detail);
+  Status start_broker();
+  Status start_coordinator();
+  Status start_processes();
+  Status start_in_process();
+  Status wait_until_joined();
+  Result<std::shared_ptr<TokenRing>> open_ring(const std::string& name, int64_t tokens) const;
+  std::optional<AnswerReport> take_report();
+};
+
+void Launch::State::note_joined(const Joined& join) {
+  if (!join.outcome.failed && options.on_progress)
+    options.on_progress(fmt::format("{}: loaded in {:.1f} s", join.name, join.load_seconds));
+  {
+    const std::lock_guard lock(mutex);
+    if (join.outcome.failed)
+      start_failure = join.outcome.status().error();
+    else
+      joined.insert(join.name);
+  }
+  changed.notify_all();
+}
+
+void Launch::State::note_peer_end(const std::string& name, PeerEnd end, const std::string& detail) {
+  if (name == kLauncherName) return;
+  std::string why = fmt::format("process {}", peer_end_name(end));
+  if (supervisor) why += fmt::format(" ({})", supervisor->reap(name));
+  if (!detail.empty()) why += fmt::format(": {}", detail);
+  caf::actor to;
+  {
+    const std::lock_guard lock(mutex);
+    if (stopping) return;
+    to = coordinator;
+    if (joined.size() < spec.models.size() && !start_failure)
+      start_failure = Error{ErrorCode::kLost, why, name, "run again with -v for its messages"};
+  }
+  changed.notify_all();
+  spdlog::warn("{}: {}", name, why);
+  if (to) tell_peer_ended(to, name, why);
+}
+
+Status Launch::State::start_broker() {
+  SUTURE_ASSIGN_OR_RETURN(secret, random_secret());
+  BrokerOptions broker_options;
+  broker_options.secret = secret;
+  broker_options.on_peer_end = [this](PeerId, const std::string& name, PeerEnd end,
+                                      const std::string& detail) {
+    note_peer_end(name, end, detail);
+  };
+  SUTURE_ASSIGN_OR_RETURN(broker, Broker::start(std::move(broker_options)));
+  SUTURE_ASSIGN_OR_RETURN(client,
+                          BrokerClient::connect(broker->address(), secret, kLauncherName));
+  return {};
+}
+
+Status Launch::State::start_coordinator() {
+  system = std::make_unique<CafSystem>(identity ? &*identity : nullptr, 0);
+  CoordinatorEvents events;
+  events.on_joined = [this](const Joined& join) { note_joined(join); };
+  events.on_report = [this](AnswerReport done) {
+    {
+      const std::lock_guard lock(mutex);
+      report = std::move(done);
+    }
+    changed.notify_all();
+  };
+  // A live process that cannot be told anything any more is of no use: the broker reports its end.
+  events.on_unreachable = [this](const std::string& name) {
+    if (supervisor) supervisor->kill(name);
+  };
+  const std::lock_guard lock(mutex);
+  coordinator = spawn_coordinator(system->get(), std::move(prepared.setup), std::move(events));
+  return {};
+}
+
+Status Launch::State::start_processes() {
+  const auto port = caf::openssl::publish(coordinator, 0, "127.0.0.1");
+  if (!port)
+    return fail(ErrorCode::kIo,
+                "cannot listen on 127.0.0.1: " + system->get().render(port.error()), "launch");
+  for (const ModelSpec& model : spec.models) {
+    WorkerTicket ticket;
+    ticket.broker_address = broker->address();
+    ticket.secret = secret;
+    ticket.coordinator_port = *port;
+    ticket.load = model_load(spec, model, options.trace);
+    SUTURE_RETURN_IF_ERROR(supervisor->start(std::move(ticket), *identity));
+  }
+  return {};
+}
+
+Status Launch::State::start_in_process() {
+  for (const ModelSpec& model : spec.models) {
+    SUTURE_ASSIGN_OR_RETURN(auto peer,
+                            BrokerClient::connect(broker->address(), secret, model.name));
+    SUTURE_ASSIGN_OR_RETURN(auto service, ModelService::load(model_load(spec, model, options.trace),
+                                                             std::move(peer)));
+    const double load_seconds = service->load_seconds();
+    const caf::actor actor = spawn_model_actor(
+        system->get(), std::shared_ptr<ModelService>(std::move(service)), coordinator);
+    tell_joined(coordinator, {model.name, {}, load_seconds}, actor);
+  }
+  return {};
+}
+
+// As long as it takes: a process that dies on the way is reported by the broker, one that cannot
+// load says so itself.
+Status Launch::State::wait_until_joined() {
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [this] { return start_failure || joined.size() == spec.models.size(); });
+  if (start_failure) return tl::unexpected<Error>(*start_failure);
+  return {};
+}
+
+Result<std::unique_ptr<Launch>> Launch::start(const LaunchSpec& spec,
+                                              const LaunchOptions& options) {
+  auto state = std::make_unique<State>();
+  state->spec = spec;
+  state->options = options;
+  SUTURE_ASSIGN_OR_RETURN(state->prepared, prepare_launch(spec));
+  std::unique_ptr<Launch> launch(new Launch(std::move(state)));
+  State& started = *launch->state_;
+  const bool processes = spec.placement == Placement::kProcesses;
+  if (processes) {
+    SUTURE_ASSIGN_OR_RETURN(TlsIdentity identity, TlsIdentity::create());
+    started.identity.emplace(std::move(identity));
+    started.supervisor = std::make_unique<Supervisor>(options.program);
+  }
+  SUTURE_RETURN_IF_ERROR(started.start_broker());
+  SUTURE_RETURN_IF_ERROR(started.start_coordinator());
+  SUTURE_RETURN_IF_ERROR(processes ? started.start_processes() : started.start_in_process());
+  SUTURE_RETURN_IF_ERROR(started.wait_until_joined());
+  return launch;
+}
+
+Launch::Launch(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Launch::~Launch() {
+  State& state = *state_;
+  {
+    const std::lock_guard lock(state.mutex);
+    state.stopping = true;
+  }
+  if (state.coordinator) {
+    caf::anon_send_exit(state.coordinator, caf::exit_reason::user_shutdown);
+    state.coordinator = nullptr;
+  }
+  // Workers end when their connection to the broker closes; in-process models with the system.
+  if (state.supervisor) state.broker.reset();
+  state.supervisor.reset();
+  state.system.reset();
+}
+
+Result<std::shared_ptr<TokenRing>> Launch::State::open_ring(const std::string& name,
+                                                            int64_t tokens) const {
+  SUTURE_ASSIGN_OR_RETURN(auto ring, TokenRing::create(static_cast<uint32_t>(tokens)));
+  SUTURE_RETURN_IF_ERROR(client->publish_ring(name, ring->fd()));
+  return ring;
+}
+
+std::optional<AnswerReport> Launch::State::take_report() {
+  const std::lock_guard lock(mutex);
+  return std::exchange(report, {});
+}
+
+namespace {
+
+// Reads one answer's tokens from the ring and grants credit for more.
+class AnswerReader {
+ public:
+  AnswerReader(std::shared_ptr<TokenRing> ring, const Tokenizer& tokenizer,
+               const std::function<void(std::string_view)>& on_text, Answer& answer)
+      : ring_(std::move(ring)),
+        tokens_(ring_),
+        decoder_(tokenizer),
+        on_text_(on_text),
+        answer_(answer),
+        start_ns_(monotonic_ns()) {
+    grant();
+  }
+
+  // Takes what comes within one slice. False when the producer has finished or is gone.
+  bool read_slice() {
+    const auto next = tokens_.wait_next(deadline_in(kRingSlice));
+    if (!next) return next.error().code == ErrorCode::kTimeout;
+    if (!next->has_value()) return false;
+    take(**next);
+    grant();
+    return true;
+  }
+
+  // What is in the ring already; the producer has stopped.
+  void drain() {
+    while (true) {
+      const auto next = tokens_.try_next();
+      if (!next || !next->has_value()) return;
+      take(**next);
+    }
+  }
+
+  void finish() {
+    emit(decoder_.finish());
+    answer_.seconds = seconds_since(start_ns_);
+  }
+
+ private:
+  void grant() {
+    ring_->grant(std::min<uint64_t>(tokens_.cursor() + kCreditWindow, ring_->capacity()));
+  }
+  void take(const RingToken& token) {
+    if (answer_.token_ids.empty()) answer_.first_token_seconds = seconds_since(start_ns_);
+    answer_.token_ids.push_back(token.id);
+    emit(decoder_.push(token.id));
+  }
+  void emit(const std::string& text) {
+    if (text.empty()) return;
+    answer_.text += text;
+    on_text_(text);
+  }
+
+  std::shared_ptr<TokenRing> ring_;
+  TokenRingReader tokens_;
+  StreamingDecoder decoder_;
+  const std::function<void(std::string_view)>& on_text_;
+  Answer& answer_;
+  int64_t start_ns_;
+};
+
+void take_over(AnswerReport report, Answer& answer) {
+  answer.reason = report.reason;
+  answer.prompt_tokens = report.prompt_tokens;
+  answer.figures = std::move(report.figures);
+  answer.degraded = std::move(report.degraded);
+  answer.spans = std::move(report.spans);
+}
+
+}  // namespace
+
+Result<Answer> Launch::ask(const AskOptions& options,
+                           const std::function<void(std::string_view)>& on_text,
+                           const std::atomic<bool>& cancelled) {
+  State& state = *state_;
+  if (options.max_tokens < 1 || options.max_tokens > state.spec.max_seq_len)
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} tokens asked for, 1 to {} are possible", options.max_tokens,
+                            state.spec.max_seq_len),
+                "request");
+  SUTURE_RETURN_IF_ERROR(validate(options.sampling));
+  const std::lock_guard one_at_a_time(state.ask_mutex);
+  const uint64_t request = std::exchange(state.next_request, state.next_request + 2);
+  const std::string ring_name = fmt::format("answer/{}", request);
+  SUTURE_ASSIGN_OR_RETURN(auto ring, state.open_ring(ring_name, options.max_tokens));
+
+  Answer answer;
+  AnswerReader reader(ring, state.prepared.encodings->tokenizer(), on_text, answer);
+  tell_question(state.coordinator,
+                {request, state.prepared.prompts->tail(options.text), options.max_tokens,
+                 options.sampling, ring_name});
+  bool producing = true;
+  bool told = false;
+  std::optional<AnswerReport> report;
+  while (!report) {
+    if (cancelled.load() && !std::exchange(told, true)) tell_cancel(state.coordinator, request);
+    if (producing) {
+      producing = reader.read_slice();
+    } else {
+      std::unique_lock lock(state.mutex);
+      state.changed.wait_for(lock, kRingSlice, [&] { return state.report.has_value(); });
+    }
+    report = state.take_report();
+  }
+  reader.drain();  // the report may have overtaken the last tokens
+  reader.finish();
+  static_cast<void>(state.client->withdraw_ring(ring_name));
+  if (report->outcome.failed) return tl::unexpected<Error>(report->outcome.status().error());
+  take_over(std::move(*report), answer);
+  return answer;
+}
+
+std::vector<pid_t> Launch::pids() const {
+  return state_->supervisor ? state_->supervisor->pids() : std::vector<pid_t>();
+}
+
+}  // namespace suture

@@ -1,0 +1,74 @@
+// A running topology: broker, coordinator and model processes, and the way to ask them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "actors/figures.h"
+#include "actors/launch_spec.h"
+#include "actors/messages.h"
+#include "base/error.h"
+#include "models/sampler.h"
+
+namespace suture {
+
+struct LaunchOptions {
+  std::filesystem::path program = "/proc/self/exe";  // run as: program worker --ticket FD
+  bool trace = false;
+  // What happens while the launch starts ("master: loaded in 0.4 s"). May be empty.
+  std::function<void(const std::string&)> on_progress;
+};
+
+struct AskOptions {
+  std::string text;
+  int64_t max_tokens = 256;
+  SamplingOptions sampling;
+};
+
+struct Answer {
+  std::string text;
+  std::vector<int32_t> token_ids;
+  FinishReason reason = FinishReason::kStop;
+  int64_t prompt_tokens = 0;                // the master's own
+  double first_token_seconds = 0;           // from asking to the first token
+  double seconds = 0;                       // from asking to the last
+  std::vector<ProcessFigures> figures;
+  std::vector<Degraded> degraded;
+  std::vector<TraceSpan> spans;
+};
+
+std::string_view finish_reason_name(FinishReason reason);  // "stop", "length", "cancelled", "error"
+
+class Launch {
+ public:
+  // Checks, starts every process and waits until all have loaded. Processes of a launch that
+  // could not start are gone when this returns.
+  static Result<std::unique_ptr<Launch>> start(const LaunchSpec& spec, const LaunchOptions& options);
+  // Ends all processes.
+  ~Launch();
+
+  // Blocks until the answer is complete; requests of several threads run one after another.
+  // `on_text` gets whole characters as they come. Setting `cancelled` ends the answer soon; what
+  // came until then is returned with FinishReason::kCancelled.
+  Result<Answer> ask(const AskOptions& options,
+                     const std::function<void(std::string_view text)>& on_text,
+                     const std::atomic<bool>& cancelled);
+
+  // Model processes that are running; empty for placement "in-process".
+  std::vector<pid_t> pids() const;
+
+ private:
+  struct State;
+  explicit Launch(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace suture

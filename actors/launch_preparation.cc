@@ -1,0 +1,161 @@
+#include "actors/launch_preparation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <map>
+
+#include "models/checkpoint.h"
+
+namespace suture {
+namespace {
+
+constexpr size_t kCachedTexts = 64;
+
+struct OpenedModel {
+  ModelConfig config;
+  std::shared_ptr<const Tokenizer> tokenizer;
+};
+
+// Models by path: what several processes share is opened once.
+using OpenedModels = std::map<std::filesystem::path, OpenedModel>;
+
+Result<OpenedModel> open_model(const ModelSpec& spec) {
+  SUTURE_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::open(spec.path));
+  OpenedModel model;
+  model.config = checkpoint->config();
+  SUTURE_ASSIGN_OR_RETURN(Vocabulary vocabulary, checkpoint->vocabulary());
+  SUTURE_ASSIGN_OR_RETURN(model.tokenizer, Tokenizer::create(std::move(vocabulary)));
+  return model;
+}
+
+Result<OpenedModels> open_models(const LaunchSpec& spec) {
+  OpenedModels models;
+  for (const ModelSpec& model : spec.models) {
+    if (models.contains(model.path)) continue;
+    SUTURE_ASSIGN_OR_RETURN(models[model.path], open_model(model));
+  }
+  return models;
+}
+
+std::vector<SlaveReport> compare(const LaunchSpec& spec, const OpenedModels& models) {
+  const OpenedModel& master = models.at(spec.master().path);
+  std::vector<SlaveReport> reports;
+  for (const ModelSpec& model : spec.models) {
+    if (model.role == Role::kMaster) continue;
+    const OpenedModel& slave = models.at(model.path);
+    reports.push_back(
+        {model.name, check_compatibility(master.config, master.tokenizer->vocabulary_hash(),
+                                         slave.config, slave.tokenizer->vocabulary_hash())});
+  }
+  return reports;
+}
+
+Result<ChatFormat> chat_format(const LaunchSpec& spec, const Vocabulary& vocabulary) {
+  if (!spec.master().chat_format.empty()) return ChatFormat::named(spec.master().chat_format);
+  return ChatFormat::detect(vocabulary);
+}
+
+Result<std::vector<std::string>> read_documents(const ModelSpec& model) {
+  std::vector<std::string> texts;
+  for (const std::filesystem::path& path : model.documents) {
+    std::ifstream file(path, std::ios::binary);
+    std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    if (!file) return fail(ErrorCode::kIo, "cannot read the document", path.string());
+    texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+// What this model reads before any question; an aligned slave reads what the master reads.
+Result<ModelContext> context(const LaunchSpec& spec, const ModelSpec& model,
+                             PromptBuilder& prompts) {
+  const bool aligned =
+      model.role == Role::kSlave && model.fusion.position == SlavePosition::kAligned;
+  if (aligned) {
+    if (model.system || !model.documents.empty())
+      return fail(ErrorCode::kInvalidArgument,
+                  "an aligned slave reads the master's own text, it cannot have a system prompt or "
+                  "documents",
+                  model.name, "use fusion = { position = \"prefix\" } for a slave that reads "
+                  "something else");
+    return ModelContext{model.name, {}};
+  }
+  SUTURE_ASSIGN_OR_RETURN(const auto documents, read_documents(model));
+  // Without a system prompt of its own a slave takes the master's, which both then share.
+  const std::string system = model.system.value_or(spec.master().system.value_or(""));
+  return ModelContext{model.name, prompts.head(system, documents)};
+}
+
+Status refuse_empty_slaves(const LaunchSpec& spec, const std::vector<ModelContext>& contexts,
+                           const std::vector<int32_t>& master_ids) {
+  for (size_t i = 0; i < spec.models.size(); ++i) {
+    const ModelSpec& model = spec.models[i];
+    if (model.role == Role::kMaster || model.fusion.position != SlavePosition::kPrefix) continue;
+    if (common_prefix(contexts[i].head_ids, master_ids) == std::ssize(contexts[i].head_ids))
+      return fail(ErrorCode::kInvalidArgument, "the slave reads nothing that the master does not",
+                  model.name, "give it documents or a system prompt of its own");
+  }
+  return {};
+}
+
+Status check_gains(const LaunchSpec& spec, int32_t n_layers) {
+  for (const ModelSpec& model : spec.models) {
+    const size_t given = model.fusion.layer_gain.size();
+    if (given != 0 && given != static_cast<size_t>(n_layers))
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{} gains, the master has {} layers", given, n_layers), model.name,
+                  "give one gain, or one per layer");
+  }
+  return {};
+}
+
+Status check_lengths(const LaunchSpec& spec, const std::vector<ModelContext>& contexts) {
+  for (const ModelContext& context : contexts)
+    if (std::ssize(context.head_ids) > spec.max_seq_len)
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{} tokens to read, max_seq_len is {}", context.head_ids.size(),
+                              spec.max_seq_len),
+                  context.name, "raise max_seq_len in [bus] or shorten the documents");
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<SlaveReport>> compare_models(const LaunchSpec& spec) {
+  SUTURE_ASSIGN_OR_RETURN(const OpenedModels models, open_models(spec));
+  return compare(spec, models);
+}
+
+Result<PreparedLaunch> prepare_launch(const LaunchSpec& spec) {
+  SUTURE_ASSIGN_OR_RETURN(const OpenedModels models, open_models(spec));
+  for (const SlaveReport& report : compare(spec, models))
+    SUTURE_RETURN_IF_ERROR(require_compatible(report.rows, spec.master().name, report.name));
+  const OpenedModel& master = models.at(spec.master().path);
+  SUTURE_ASSIGN_OR_RETURN(ChatFormat format, chat_format(spec, master.tokenizer->vocabulary()));
+
+  PreparedLaunch prepared;
+  prepared.encodings = std::make_unique<EncodingCache>(master.tokenizer, kCachedTexts);
+  prepared.prompts = std::make_unique<PromptBuilder>(*prepared.encodings, std::move(format));
+  CoordinatorSetup& setup = prepared.setup;
+  setup.spec = spec;
+  setup.master_layers = master.config.n_layers;
+  setup.master_positions = master.config.max_positions;
+  for (int32_t id = 0; id < master.tokenizer->vocab_size(); ++id)
+    if (master.tokenizer->is_end(id)) setup.end_ids.push_back(id);
+  for (const ModelSpec& model : spec.models) {
+    SUTURE_ASSIGN_OR_RETURN(ModelContext read, context(spec, model, *prepared.prompts));
+    setup.contexts.push_back(std::move(read));
+  }
+  size_t master_index = 0;
+  while (spec.models[master_index].role != Role::kMaster) ++master_index;
+  SUTURE_RETURN_IF_ERROR(
+      refuse_empty_slaves(spec, setup.contexts, setup.contexts[master_index].head_ids));
+  SUTURE_RETURN_IF_ERROR(check_gains(spec, setup.master_layers));
+  SUTURE_RETURN_IF_ERROR(check_lengths(spec, setup.contexts));
+  return prepared;
+}
+
+}  // namespace suture

@@ -1,0 +1,37 @@
+// Everything a launch checks and computes before it starts a process: models that fit together,
+// documents, tokens.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/coordinator.h"
+#include "actors/launch_spec.h"
+#include "actors/prompt_builder.h"
+#include "base/error.h"
+#include "fusion/compatibility.h"
+
+namespace suture {
+
+// How one slave fits its master.
+struct SlaveReport {
+  std::string name;
+  std::vector<CompatibilityRow> rows;
+};
+
+// Opens the models' metadata (not their weights) and compares every slave with the master. Models
+// at the same path are opened once.
+Result<std::vector<SlaveReport>> compare_models(const LaunchSpec& spec);
+
+struct PreparedLaunch {
+  CoordinatorSetup setup;
+  std::unique_ptr<EncodingCache> encodings;   // the one vocabulary of the launch
+  std::unique_ptr<PromptBuilder> prompts;     // the master's
+};
+
+// Refuses what cannot run with both values and the reason; reads the documents.
+Result<PreparedLaunch> prepare_launch(const LaunchSpec& spec);
+
+}  // namespace suture

@@ -1,0 +1,196 @@
+// What the processes of a launch say to each other: per request or per context, never per token.
+// All of it is pushed one way; nobody waits for a reply, so that no bound on a reply can mistake
+// slow work for a dead process. Plain data; CAF carries it through the inspect() functions below.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "actors/figures.h"
+#include "base/error.h"
+#include "fusion/merge_plan.h"
+#include "models/sampler.h"
+
+namespace suture {
+
+// An Error, or success when `failed` is false.
+struct Outcome {
+  bool failed = false;
+  ErrorCode code = ErrorCode::kInvalidArgument;
+  std::string what;
+  std::string where;
+  std::string remedy;
+
+  static Outcome of(const Status& status) {
+    if (status) return {};
+    const Error& error = status.error();
+    return {true, error.code, error.what, error.where, error.remedy};
+  }
+  Status status() const {
+    if (!failed) return {};
+    return fail(code, what, where, remedy);
+  }
+};
+
+// A published stream, as its owner announces it.
+struct StreamRef {
+  std::string owner;             // name of the model process
+  uint32_t slot = 0;
+  uint64_t generation = 0;
+  std::vector<char> info;        // encoded bus/stream_info.h
+};
+
+// A worker has loaded its model and published its slab.
+struct Joined {
+  std::string name;
+  Outcome outcome;               // or why it could not
+  double load_seconds = 0;
+};
+
+// Read `token_ids` into a new stream named `key`, and keep it until it is dropped.
+struct ReadRequest {
+  uint64_t key = 0;
+  std::vector<int32_t> token_ids;
+  int64_t capacity = 0;          // tokens; at least token_ids.size()
+  std::string follow_ring;       // then read the tokens of this ring as they come; empty = none
+};
+
+// Sent back before the tokens are read: readers attach and wait for the rows.
+struct ReadOpened {
+  uint64_t key = 0;
+  Outcome outcome;
+  StreamRef stream;
+};
+
+// Pushed when all was read, or reading failed (the stream is closed then).
+struct ReadDone {
+  uint64_t key = 0;
+  Outcome outcome;
+  ProcessFigures figures;
+  std::vector<TraceSpan> spans;
+};
+
+struct DropStream {
+  uint64_t key = 0;
+};
+
+// One slave's part in a request.
+struct SourceLink {
+  std::string name;
+  StreamRef stream;
+  std::vector<PlannedSegment> segments;
+  bool fail_when_lost = false;   // on_failure = "fail"
+};
+
+struct GenerateRequest {
+  uint64_t request = 0;
+  uint64_t head_key = 0;         // a stream read before, whose first entries are forked; 0 = none
+  int64_t head_entries = 0;
+  std::vector<int32_t> token_ids;  // all of the master's own tokens, head included
+  std::vector<OwnRun> own;
+  int64_t first_new_position = 0;
+  std::vector<SourceLink> sources;
+  int64_t max_tokens = 0;
+  std::vector<int32_t> end_ids;
+  SamplingOptions sampling;
+  std::string ring;              // token ring, published on the broker under this name
+};
+
+enum class FinishReason : uint32_t { kStop = 1, kLength = 2, kCancelled = 3, kError = 4 };
+
+// From this token on the answer went on without a slave.
+struct Degraded {
+  std::string slave;
+  int64_t token = 0;             // index in the answer
+  std::string why;
+};
+
+// Pushed when the answer is complete, cancelled or failed.
+struct GenerateDone {
+  uint64_t request = 0;
+  Outcome outcome;
+  FinishReason reason = FinishReason::kStop;
+  ProcessFigures figures;
+  std::vector<Degraded> degraded;
+  std::vector<TraceSpan> spans;
+};
+
+struct CancelRequest {
+  uint64_t request = 0;
+};
+
+template <typename Inspector>
+auto inspect(Inspector& f, Outcome& x) {
+  return f(x.failed, x.code, x.what, x.where, x.remedy);
+}
+template <typename Inspector>
+auto inspect(Inspector& f, StreamRef& x) {
+  return f(x.owner, x.slot, x.generation, x.info);
+}
+template <typename Inspector>
+auto inspect(Inspector& f, Joined& x) {
+  return f(x.name, x.outcome, x.load_seconds);
+}
+template <typename Inspector>
+auto inspect(Inspector& f, ProcessFigures& x) {
+  return f(x.name, x.role, x.prompt_tokens, x.prefill_seconds, x.decoded_tokens, x.decode_seconds,
+           x.bus_waits, x.bus_wait_seconds, x.kv_bytes_published, x.kv_bytes_read,
+           x.resident_bytes);
+}
+template <typename Inspector>
+auto inspect(Inspector& f, TraceSpan& x) {
+  return f(x.process, x.name, x.start_ns, x.duration_ns);
+}
+template <typename Inspector>
+auto inspect(Inspector& f, ReadRequest& x) {
+  return f(x.key, x.token_ids, x.capacity, x.follow_ring);
+}
+template <typename Inspector>
+auto inspect(Inspector& f, ReadOpened& x) {
+  return f(x.key, x.outcome, x.stream);
+}
+template <typename Inspector>
+auto inspect(Inspector& f, ReadDone& x) {
+  return f(x.key, x.outcome, x.figures, x.spans);
+}
+template <typename Inspector>
+auto inspect(Inspector& f, DropStream& x) {
+  return f(x.key);
+}
+template <typename Inspector>
+auto inspect(Inspector& f, OwnRun& x) {
+  return f(x.begin, x.position_offset);
+}
+template <typename Inspector>
+auto inspect(Inspector& f, PlannedSegment& x) {
+  return f(x.source, x.begin, x.end, x.position_offset, x.rotation_shift, x.visibility, x.lag,
+           x.layer_gain);
+}
+template <typename Inspector>
+auto inspect(Inspector& f, SamplingOptions& x) {
+  return f(x.temperature, x.top_k, x.top_p, x.seed);
+}
+template <typename Inspector>
+auto inspect(Inspector& f, SourceLink& x) {
+  return f(x.name, x.stream, x.segments, x.fail_when_lost);
+}
+template <typename Inspector>
+auto inspect(Inspector& f, GenerateRequest& x) {
+  return f(x.request, x.head_key, x.head_entries, x.token_ids, x.own, x.first_new_position,
+           x.sources, x.max_tokens, x.end_ids, x.sampling, x.ring);
+}
+template <typename Inspector>
+auto inspect(Inspector& f, Degraded& x) {
+  return f(x.slave, x.token, x.why);
+}
+template <typename Inspector>
+auto inspect(Inspector& f, GenerateDone& x) {
+  return f(x.request, x.outcome, x.reason, x.figures, x.degraded, x.spans);
+}
+template <typename Inspector>
+auto inspect(Inspector& f, CancelRequest& x) {
+  return f(x.request);
+}
+
+}  // namespace suture

@@ -1,0 +1,58 @@
+#include "actors/model_actor.h"
+
+#include <caf/all.hpp>
+#include <utility>
+
+#include "actors/engine_thread.h"
+#include "actors/messages.h"
+
+namespace suture {
+namespace {
+
+struct ModelActorState {
+  static inline const char* name = "model";
+  std::shared_ptr<ModelService> service;
+  std::unique_ptr<EngineThread> engine;
+
+  ~ModelActorState() {
+    if (service) service->stop();  // so that the engine thread's last job ends soon
+  }
+};
+
+using ModelActor = caf::stateful_actor<ModelActorState>;
+
+caf::behavior model_actor(ModelActor* self, std::shared_ptr<ModelService> service,
+                          const caf::actor& launcher) {
+  self->state.service = std::move(service);
+  self->state.engine = std::make_unique<EngineThread>();
+  self->monitor(launcher);
+  self->set_down_handler([self](const caf::down_msg&) { self->quit(); });
+  const auto asker = [self] { return caf::actor_cast<caf::actor>(self->current_sender()); };
+  const auto post = [self](auto job) { self->state.engine->post(std::move(job)); };
+  const auto model = self->state.service;
+  return {
+      [=](ReadRequest& request) {
+        post([model, to = asker(), request = std::move(request)] {
+          const ReadOpened opened = model->open(request);
+          caf::anon_send(to, model->name(), opened);
+          if (!opened.outcome.failed) caf::anon_send(to, model->name(), model->read(request.key));
+        });
+      },
+      [=](GenerateRequest& request) {
+        post([model, to = asker(), request = std::move(request)] {
+          caf::anon_send(to, model->name(), model->generate(request));
+        });
+      },
+      [=](const DropStream& drop) { post([model, key = drop.key] { model->drop(key); }); },
+      [=](const CancelRequest& cancel) { model->cancel(cancel.request); },
+  };
+}
+
+}  // namespace
+
+caf::actor spawn_model_actor(caf::actor_system& system, std::shared_ptr<ModelService> service,
+                             const caf::actor& launcher) {
+  return system.spawn(model_actor, std::move(service), launcher);
+}
+
+}  // namespace suture

@@ -1,0 +1,232 @@
+#include "actors/model_service.h"
+
+#include <spdlog/spdlog.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <span>
+#include <utility>
+
+#include "actors/generation.h"
+#include "actors/process_memory.h"
+#include "bus/token_ring.h"
+
+namespace suture {
+namespace {
+
+constexpr std::chrono::milliseconds kBeat{250};
+constexpr std::chrono::milliseconds kRingSlice{200};  // then look whether it was cancelled
+
+std::string_view role_name(Role role) { return role == Role::kMaster ? "master" : "slave"; }
+
+}  // namespace
+
+Result<std::unique_ptr<ModelService>> ModelService::load(const ModelLoad& load,
+                                                         std::unique_ptr<BrokerClient> broker) {
+  const int64_t start = monotonic_ns();
+  SUTURE_ASSIGN_OR_RETURN(auto model, LanguageModel::load(load.path, load.device, load.threads));
+  SUTURE_ASSIGN_OR_RETURN(auto slab, Slab::create({.shape = model->config().kv_shape(),
+                                                   .max_seq_len = load.max_seq_len,
+                                                   .max_sequences = load.max_sequences,
+                                                   .owner = broker->self()}));
+  SUTURE_RETURN_IF_ERROR(broker->publish_slab(slab->payload_fd(), slab->control_fd()));
+  std::unique_ptr<ModelService> service(
+      new ModelService(load, std::move(broker), std::move(model), std::move(slab)));
+  service->trace_.add("load", start);
+  service->load_seconds_ = seconds_since(start);
+  return service;
+}
+
+ModelService::ModelService(ModelLoad load, std::unique_ptr<BrokerClient> broker,
+                           std::unique_ptr<LanguageModel> model, std::shared_ptr<Slab> slab)
+    : load_(std::move(load)),
+      broker_(std::move(broker)),
+      model_(std::move(model)),
+      slab_(std::move(slab)),
+      fingerprint_(model_->checkpoint().fingerprint()),
+      trace_(load_.name, load_.trace),
+      heartbeat_([this](const std::stop_token& stopped) { beat(stopped); }) {}
+
+ModelService::~ModelService() { stop(); }
+
+// Says "alive" to the broker even while a long prompt is read (design §3: slow is not dead).
+void ModelService::beat(const std::stop_token& stopped) const {
+  std::mutex mutex;
+  std::condition_variable_any wake;
+  std::unique_lock lock(mutex);
+  while (!stopped.stop_requested()) {
+    slab_->heartbeat();
+    wake.wait_for(lock, stopped, kBeat, [] { return false; });
+  }
+}
+
+StreamInfo ModelService::stream_info(std::vector<int32_t> token_ids) const {
+  const ModelConfig& config = model_->config();
+  StreamInfo info;
+  info.model_fingerprint = fingerprint_;
+  info.shape = config.kv_shape();
+  info.rope_pairing = config.rope_pairing;
+  info.rope_epochs = {{0, rope_frequencies(config), 1.0f}};
+  info.token_ids = std::move(token_ids);
+  return info;
+}
+
+ReadOpened ModelService::open(const ReadRequest& request) {
+  ReadOpened opened;
+  opened.key = request.key;
+  const auto body = [&]() -> Status {
+    if (request.token_ids.empty())
+      return fail(ErrorCode::kInvalidArgument, "there is nothing to read", load_.name);
+    const int64_t capacity = std::max<int64_t>(request.capacity, std::ssize(request.token_ids));
+    SUTURE_ASSIGN_OR_RETURN(auto writer,
+                            slab_->open_stream(stream_info(request.token_ids), capacity));
+    const std::vector<std::byte> info = encode_stream_info(writer->info());
+    const auto* bytes = reinterpret_cast<const char*>(info.data());
+    opened.stream = {load_.name, writer->id().slot, writer->id().generation,
+                     std::vector<char>(bytes, bytes + info.size())};
+    streams_[request.key] = {request, std::make_unique<BusKvCache>(std::move(writer))};
+    return {};
+  };
+  opened.outcome = Outcome::of(body());
+  return opened;
+}
+
+ReadDone ModelService::read(uint64_t key) {
+  ReadDone done;
+  done.key = key;
+  const auto found = streams_.find(key);
+  if (found == streams_.end()) {
+    done.outcome = Outcome::of(fail(ErrorCode::kNotFound, fmt::format("no stream {}", key)));
+    return done;
+  }
+  OpenStream& stream = found->second;
+  done.figures = new_figures();
+  const auto body = [&]() -> Status {
+    if (!begin(key)) return fail(ErrorCode::kCancelled, "the request was cancelled");
+    const int64_t start = monotonic_ns();
+    SUTURE_RETURN_IF_ERROR(read_prompt(stream));
+    done.figures.prompt_tokens = std::ssize(stream.request.token_ids);
+    done.figures.prefill_seconds = seconds_since(start);
+    if (stream.request.follow_ring.empty()) return {};
+    return follow(stream, done.figures);
+  };
+  const Status status = body();
+  done.outcome = Outcome::of(status);
+  done.figures.kv_bytes_published = static_cast<int64_t>(stream.cache->writer().bytes_published());
+  done.figures.resident_bytes = resident_bytes();
+  done.spans = trace_.take();
+  // Readers that still wait for rows that will not come learn it now.
+  if (!status) streams_.erase(found);
+  return done;
+}
+
+Status ModelService::read_prompt(OpenStream& stream) {
+  const int64_t start = monotonic_ns();
+  PrefillArgs args;
+  args.token_ids = stream.request.token_ids;
+  args.cache = stream.cache.get();
+  args.on_chunk = [this](int64_t, int64_t) -> Status {
+    if (cancelled_.load(std::memory_order_acquire))
+      return fail(ErrorCode::kCancelled, "the request was cancelled");
+    return {};
+  };
+  SUTURE_RETURN_IF_ERROR(model_->prefill(args));
+  trace_.add(fmt::format("read {} tokens", args.token_ids.size()), start);
+  return {};
+}
+
+// Reads the master's tokens as they come, with the kernels of generated tokens: the same rows as
+// those of a master of the same weights.
+Status ModelService::follow(OpenStream& stream, ProcessFigures& figures) {
+  SUTURE_ASSIGN_OR_RETURN(const UniqueFd fd, broker_->ring(stream.request.follow_ring));
+  SUTURE_ASSIGN_OR_RETURN(auto ring, TokenRing::attach(fd.get()));
+  TokenRingReader tokens(std::move(ring));
+  BusKvCache& cache = *stream.cache;
+  while (!cancelled_.load(std::memory_order_acquire)) {
+    const auto next = tokens.wait_next(deadline_in(kRingSlice));
+    if (!next && next.error().code == ErrorCode::kTimeout) continue;
+    if (!next) return tl::unexpected<Error>(next.error());
+    // The last token of a full stream is not needed: no row of the master comes after it.
+    if (!next->has_value() || cache.size() == cache.capacity()) return {};
+    const int64_t start = monotonic_ns();
+    SUTURE_RETURN_IF_ERROR(model_->decode((*next)->id, cache));
+    trace_.add("follow", start);
+    figures.decoded_tokens += 1;
+    figures.decode_seconds += seconds_since(start);
+  }
+  return fail(ErrorCode::kCancelled, "the request was cancelled");
+}
+
+void ModelService::drop(uint64_t key) { streams_.erase(key); }
+
+// The stream of an answer: the head's entries are taken over where they have been read before.
+Result<std::unique_ptr<BusKvCache>> ModelService::open_answer(const GenerateRequest& request) {
+  const int64_t capacity = std::ssize(request.token_ids) + request.max_tokens;
+  const auto head = streams_.find(request.head_key);
+  const bool forks = head != streams_.end() && request.head_entries > 0;
+  StreamInfo info = stream_info(request.token_ids);
+  SUTURE_ASSIGN_OR_RETURN(
+      auto writer, forks ? slab_->fork_stream(head->second.cache->writer(), request.head_entries,
+                                              info, capacity)
+                         : slab_->open_stream(info, capacity));
+  return std::make_unique<BusKvCache>(std::move(writer));
+}
+
+GenerateDone ModelService::generate(const GenerateRequest& request) {
+  GenerateDone done;
+  done.request = request.request;
+  const OpenStreamFn open_stream = [&] { return open_answer(request); };
+  const auto body = [&]() -> Status {
+    SUTURE_ASSIGN_OR_RETURN(const UniqueFd fd, broker_->ring(request.ring));
+    SUTURE_ASSIGN_OR_RETURN(auto ring, TokenRing::attach(fd.get()));
+    SUTURE_ASSIGN_OR_RETURN(TokenRingWriter tokens, TokenRingWriter::open(std::move(ring)));
+    Status status = fail(ErrorCode::kCancelled, "the request was cancelled");
+    if (begin(request.request)) {
+      Generation generation(request, *model_, *broker_, cancelled_, trace_);
+      status = generation.run(open_stream, tokens, done);
+    }
+    if (!status)
+      done.reason = status.error().code == ErrorCode::kCancelled ? FinishReason::kCancelled
+                                                                 : FinishReason::kError;
+    tokens.finish(static_cast<uint32_t>(done.reason));
+    return done.reason == FinishReason::kCancelled ? Status() : status;
+  };
+  done.outcome = Outcome::of(body());
+  const ProcessFigures own = new_figures();
+  done.figures.name = own.name;
+  done.figures.role = own.role;
+  done.figures.resident_bytes = own.resident_bytes;
+  done.spans = trace_.take();
+  return done;
+}
+
+ProcessFigures ModelService::new_figures() const {
+  ProcessFigures figures;
+  figures.name = load_.name;
+  figures.role = role_name(load_.role);
+  figures.resident_bytes = resident_bytes();
+  return figures;
+}
+
+bool ModelService::begin(uint64_t request) {
+  const std::lock_guard lock(cancel_mutex_);
+  running_ = request;
+  const bool runs = !stopping_ && last_cancelled_ != request;
+  cancelled_.store(!runs, std::memory_order_release);
+  return runs;
+}
+
+void ModelService::cancel(uint64_t request) {
+  const std::lock_guard lock(cancel_mutex_);
+  last_cancelled_ = request;
+  if (running_ == request) cancelled_.store(true, std::memory_order_release);
+}
+
+void ModelService::stop() {
+  const std::lock_guard lock(cancel_mutex_);
+  stopping_ = true;
+  cancelled_.store(true, std::memory_order_release);
+}
+
+}  // namespace suture

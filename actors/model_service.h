@@ -1,0 +1,91 @@
+// What a model process does, as plain methods: read contexts into published streams, follow a
+// master's tokens, generate. Runs on the process's engine thread (actors/engine_thread.h).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "actors/launch_spec.h"
+#include "actors/messages.h"
+#include "actors/trace_log.h"
+#include "base/error.h"
+#include "bus/broker_client.h"
+#include "bus/slab.h"
+#include "models/bus_kv_cache.h"
+#include "models/language_model.h"
+
+namespace suture {
+
+struct ModelLoad {
+  std::string name;                // of the process
+  Role role = Role::kMaster;
+  std::filesystem::path path;
+  std::string device = "cpu";
+  int threads = 1;
+  int64_t max_seq_len = 8192;
+  int32_t max_sequences = 4;
+  bool trace = false;
+};
+
+class ModelService {
+ public:
+  // Loads the model, allocates its slab and publishes it on the broker.
+  static Result<std::unique_ptr<ModelService>> load(const ModelLoad& load,
+                                                    std::unique_ptr<BrokerClient> broker);
+  ~ModelService();
+
+  const std::string& name() const { return load_.name; }
+  double load_seconds() const { return load_seconds_; }
+
+  // On the engine thread.
+  ReadOpened open(const ReadRequest& request);
+  ReadDone read(uint64_t key);
+  void drop(uint64_t key);
+  GenerateDone generate(const GenerateRequest& request);
+
+  // From any thread: the read or generation that runs now, or that key when it starts, ends soon.
+  void cancel(uint64_t request);
+  void stop();
+
+ private:
+  struct OpenStream {
+    ReadRequest request;
+    std::unique_ptr<BusKvCache> cache;
+  };
+
+  ModelService(ModelLoad load, std::unique_ptr<BrokerClient> broker,
+               std::unique_ptr<LanguageModel> model, std::shared_ptr<Slab> slab);
+
+  StreamInfo stream_info(std::vector<int32_t> token_ids) const;
+  Status read_prompt(OpenStream& stream);
+  Result<std::unique_ptr<BusKvCache>> open_answer(const GenerateRequest& request);
+  Status follow(OpenStream& stream, ProcessFigures& figures);
+  ProcessFigures new_figures() const;
+  // Marks `request` as the one that runs; false if it was cancelled before.
+  bool begin(uint64_t request);
+  void beat(const std::stop_token& stopped) const;
+
+  const ModelLoad load_;
+  std::unique_ptr<BrokerClient> broker_;
+  std::unique_ptr<LanguageModel> model_;
+  std::shared_ptr<Slab> slab_;
+  std::string fingerprint_;
+  TraceLog trace_;
+  double load_seconds_ = 0;
+  std::map<uint64_t, OpenStream> streams_;   // by key; engine thread only
+
+  std::mutex cancel_mutex_;
+  uint64_t running_ = 0;                     // guarded by cancel_mutex_
+  uint64_t last_cancelled_ = 0;              // guarded by cancel_mutex_
+  bool stopping_ = false;                    // guarded by cancel_mutex_
+  std::atomic<bool> cancelled_ = false;      // ends the waits of what runs now
+  std::jthread heartbeat_;                   // last: beats while the rest lives
+};
+
+}  // namespace suture

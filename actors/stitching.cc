@@ -1,0 +1,176 @@
+#include "actors/stitching.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <span>
+
+#include "bus/stream_info.h"
+
+namespace suture {
+namespace {
+
+// How long one wait on the bus lasts before it looks whether the request was cancelled. It is
+// renewed for as long as the owner lives: the broker alone decides that it does not.
+constexpr std::chrono::milliseconds kWaitSlice{200};
+
+bool sees(const PlannedSegment& segment, int32_t layer) {
+  const float gain = segment.layer_gain[static_cast<size_t>(layer)];
+  return !(std::isinf(gain) && gain < 0);
+}
+
+bool sees_any(const PlannedSegment& segment) {
+  for (size_t layer = 0; layer < segment.layer_gain.size(); ++layer)
+    if (sees(segment, static_cast<int32_t>(layer))) return true;
+  return false;
+}
+
+void add_reader(const StreamReader& reader, ProcessFigures& figures) {
+  figures.bus_waits += static_cast<int64_t>(reader.waits());
+  figures.bus_wait_seconds += static_cast<double>(reader.wait_ns()) * 1e-9;
+  figures.kv_bytes_read += static_cast<int64_t>(reader.bytes_read());
+}
+
+}  // namespace
+
+Stitching::Stitching(const GenerateRequest& request, const ModelConfig& config,
+                     BrokerClient& broker, const std::atomic<bool>& cancelled)
+    : request_(request), config_(config), broker_(broker), cancelled_(cancelled) {
+  for (const SourceLink& link : request_.sources) sources_.push_back({&link, nullptr});
+  build_plan();
+}
+
+Status Stitching::attach() {
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    if (sources_[i].reader) continue;
+    if (Status status = attach_source(i); !status)
+      SUTURE_RETURN_IF_ERROR(drop(i, 0, status.error()));
+  }
+  build_plan();
+  return {};
+}
+
+Status Stitching::attach_source(size_t index) {
+  const SourceLink& link = *sources_[index].link;
+  const auto bytes = std::as_bytes(std::span(link.stream.info));
+  SUTURE_ASSIGN_OR_RETURN(const StreamInfo info, decode_stream_info(bytes));
+  if (info.shape != config_.kv_shape())
+    return fail(ErrorCode::kIncompatible, "the stream's K/V shape is not the master's", link.name,
+                "run 'suture check' on the topology");
+  SUTURE_ASSIGN_OR_RETURN(const std::shared_ptr<SlabView> slab, broker_.slab(link.stream.owner));
+  SUTURE_ASSIGN_OR_RETURN(StreamReader reader,
+                          slab->attach({link.stream.slot, link.stream.generation}));
+  for (const PlannedSegment& segment : link.segments)
+    if (segment.end != PlannedSegment::kOpenEnd && segment.end > reader.capacity())
+      return fail(ErrorCode::kIncompatible,
+                  fmt::format("the plan needs {} entries, the stream has room for {}", segment.end,
+                              reader.capacity()),
+                  link.name);
+  sources_[index].reader = std::make_unique<StreamReader>(std::move(reader));
+  return {};
+}
+
+// One ForeignSegment for each planned segment of a slave that is still there.
+void Stitching::build_plan() {
+  plan_.own = request_.own;
+  plan_.before.clear();
+  plan_.after.clear();
+  parts_.clear();
+  for (const Visibility visibility : {Visibility::kAlways, Visibility::kUpTo})
+    for (size_t i = 0; i < sources_.size(); ++i) {
+      if (!sources_[i].reader) continue;
+      for (const PlannedSegment& planned : sources_[i].link->segments) {
+        if (planned.visibility != visibility || !sees_any(planned)) continue;
+        ForeignSegment segment;
+        for (int32_t layer = 0; layer < config_.n_layers; ++layer)
+          segment.layers.push_back(sees(planned, layer) ? sources_[i].reader->layer_view(layer)
+                                                        : KvLayerView{});
+        segment.begin = segment.end = planned.begin;
+        segment.position_offset = planned.position_offset;
+        segment.rotation_shift = planned.rotation_shift;
+        segment.visibility = planned.visibility;
+        segment.lag = planned.lag;
+        for (float gain : planned.layer_gain)
+          segment.log_gain.insert(segment.log_gain.end(), static_cast<size_t>(config_.n_heads),
+                                  gain);
+        parts_.push_back({i, &planned});
+        (visibility == Visibility::kAlways ? plan_.before : plan_.after)
+            .push_back(std::move(segment));
+      }
+    }
+}
+
+ForeignSegment& Stitching::segment(size_t part) {
+  return part < plan_.before.size() ? plan_.before[part]
+                                    : plan_.after[part - plan_.before.size()];
+}
+
+void Stitching::show(int64_t last_position) {
+  const int64_t row_bytes = config_.kv_shape().token_bytes();
+  for (size_t part = 0; part < parts_.size(); ++part) {
+    ForeignSegment& shown = segment(part);
+    shown.end = visible_end(*parts_[part].planned, last_position);
+    StreamReader& reader = *sources_[parts_[part].source].reader;
+    reader.add_bytes_read(static_cast<uint64_t>((shown.end - shown.begin) * row_bytes));
+  }
+}
+
+Status Stitching::wait_layer(int32_t layer) {
+  for (size_t part = 0; part < parts_.size(); ++part) {
+    if (!sees(*parts_[part].planned, layer) || segment(part).end == segment(part).begin) continue;
+    SUTURE_RETURN_IF_ERROR(wait_entries(parts_[part].source, layer, segment(part).end));
+  }
+  return {};
+}
+
+Status Stitching::wait_step() {
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    if (!sources_[i].reader) continue;
+    if (Status status = sources_[i].reader->begin_step(); !status) {
+      lost_ = i;
+      return status;
+    }
+  }
+  for (size_t part = 0; part < parts_.size(); ++part)
+    if (segment(part).end > segment(part).begin)
+      SUTURE_RETURN_IF_ERROR(
+          wait_entries(parts_[part].source, config_.n_layers - 1, segment(part).end));
+  return {};
+}
+
+Status Stitching::wait_entries(size_t source, int32_t layer, int64_t entries) {
+  lost_.reset();
+  while (!cancelled_.load(std::memory_order_acquire)) {
+    Status status = sources_[source].reader->wait(layer, entries, deadline_in(kWaitSlice));
+    if (status) return status;
+    if (status.error().code == ErrorCode::kTimeout) continue;
+    lost_ = source;
+    return status;
+  }
+  return fail(ErrorCode::kCancelled, "the request was cancelled");
+}
+
+Status Stitching::drop(size_t source, int64_t token, const Error& why) {
+  const SourceLink& link = *sources_[source].link;
+  if (link.fail_when_lost)
+    return fail(why.code, fmt::format("slave was lost at token {}: {}", token, why.what), link.name,
+                "on_failure = \"degrade\" goes on without it");
+  if (sources_[source].reader) add_reader(*sources_[source].reader, dropped_);
+  sources_[source].reader.reset();
+  degraded_.push_back({link.name, token, why.what});
+  lost_.reset();
+  build_plan();
+  return {};
+}
+
+void Stitching::report(ProcessFigures& figures) const {
+  figures.bus_waits += dropped_.bus_waits;
+  figures.bus_wait_seconds += dropped_.bus_wait_seconds;
+  figures.kv_bytes_read += dropped_.kv_bytes_read;
+  for (const Source& source : sources_)
+    if (source.reader) add_reader(*source.reader, figures);
+}
+
+}  // namespace suture

@@ -1,0 +1,73 @@
+// The master's view of its slaves during one request: their streams attached, laid out as the
+// merge plan says, waited for, and let go when they are lost.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "actors/messages.h"
+#include "base/error.h"
+#include "bus/broker_client.h"
+#include "bus/stream_reader.h"
+#include "models/forward.h"
+
+namespace suture {
+
+class Stitching {
+ public:
+  // `cancelled` ends every wait with kCancelled. All references must outlive the object.
+  Stitching(const GenerateRequest& request, const ModelConfig& config, BrokerClient& broker,
+            const std::atomic<bool>& cancelled);
+
+  // Attaches to every slave's stream. A slave that cannot be attached is treated as lost.
+  Status attach();
+
+  // Lets rows whose last position is `last_position` see what they may; call before a forward run.
+  void show(int64_t last_position);
+  // Until all shown entries are there in `layer` / in all layers. On failure lost() names the
+  // slave; kCancelled has no slave.
+  Status wait_layer(int32_t layer);
+  Status wait_step();
+
+  // The slave that made the last call fail.
+  std::optional<size_t> lost() const { return lost_; }
+  // Goes on without it. An error if the slave's policy is "fail".
+  Status drop(size_t source, int64_t token, const Error& why);
+
+  const SequencePlan& plan() const { return plan_; }
+  const std::vector<Degraded>& degraded() const { return degraded_; }
+
+  // Adds waits and bytes read by this request so far.
+  void report(ProcessFigures& figures) const;
+
+ private:
+  struct Source {
+    const SourceLink* link = nullptr;
+    std::unique_ptr<StreamReader> reader;
+  };
+  struct Part {            // one planned segment, in the order of plan_.before, then plan_.after
+    size_t source = 0;
+    const PlannedSegment* planned = nullptr;
+  };
+
+  Status attach_source(size_t index);
+  Status wait_entries(size_t source, int32_t layer, int64_t entries);
+  void build_plan();
+  ForeignSegment& segment(size_t part);
+
+  const GenerateRequest& request_;
+  const ModelConfig& config_;
+  BrokerClient& broker_;
+  const std::atomic<bool>& cancelled_;
+  std::vector<Source> sources_;  // [request.sources]
+  std::vector<Part> parts_;
+  SequencePlan plan_;
+  std::vector<Degraded> degraded_;
+  std::optional<size_t> lost_;
+  ProcessFigures dropped_;       // figures of readers that are gone
+};
+
+}  // namespace suture

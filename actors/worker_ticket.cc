@@ -1,0 +1,69 @@
+#include "actors/worker_ticket.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "base/mapping.h"
+
+namespace suture {
+namespace {
+
+constexpr size_t kMaxTicketBytes = 64 * 1024;
+
+}  // namespace
+
+Result<UniqueFd> write_ticket(const WorkerTicket& ticket) {
+  const ModelLoad& load = ticket.load;
+  const std::string text = nlohmann::json{
+      {"broker", ticket.broker_address},
+      {"secret", ticket.secret},
+      {"port", ticket.coordinator_port},
+      {"certificate_fd", ticket.certificate_fd},
+      {"key_fd", ticket.key_fd},
+      {"name", load.name},
+      {"master", load.role == Role::kMaster},
+      {"path", load.path.string()},
+      {"device", load.device},
+      {"threads", load.threads},
+      {"max_seq_len", load.max_seq_len},
+      {"max_sequences", load.max_sequences},
+      {"trace", load.trace},
+  }.dump();
+  UniqueFd fd(::memfd_create("suture-ticket", MFD_CLOEXEC));
+  if (!fd.valid()) return fail_errno("cannot create a memory file", errno, "worker ticket");
+  if (::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+    return fail_errno("cannot write a memory file", errno, "worker ticket");
+  return fd;
+}
+
+Result<WorkerTicket> read_ticket(int fd) {
+  std::string text(kMaxTicketBytes, '\0');
+  const ssize_t size = ::pread(fd, text.data(), text.size(), 0);
+  if (size < 0) return fail_errno("cannot read the ticket", errno, "worker ticket");
+  text.resize(static_cast<size_t>(size));
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  WorkerTicket ticket;
+  try {
+    ticket.broker_address = json.at("broker").get<std::string>();
+    ticket.secret = json.at("secret").get<std::string>();
+    ticket.coordinator_port = json.at("port").get<uint16_t>();
+    ticket.certificate_fd = json.at("certificate_fd").get<int>();
+    ticket.key_fd = json.at("key_fd").get<int>();
+    ticket.load.name = json.at("name").get<std::string>();
+    ticket.load.role = json.at("master").get<bool>() ? Role::kMaster : Role::kSlave;
+    ticket.load.path = json.at("path").get<std::string>();
+    ticket.load.device = json.at("device").get<std::string>();
+    ticket.load.threads = json.at("threads").get<int>();
+    ticket.load.max_seq_len = json.at("max_seq_len").get<int64_t>();
+    ticket.load.max_sequences = json.at("max_sequences").get<int32_t>();
+    ticket.load.trace = json.at("trace").get<bool>();
+  } catch (const nlohmann::json::exception& error) {
+    return fail(ErrorCode::kCorrupt, error.what(), "worker ticket",
+                "workers are started by 'suture run' and 'suture launch', not by hand");
+  }
+  return ticket;
+}
+
+}  // namespace suture

@@ -1,0 +1,51 @@
+#include "actors/worker_ticket.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <string_view>
+
+namespace suture {
+namespace {
+
+TEST(WorkerTicketTest, ComesBackAsWritten) {
+  WorkerTicket ticket;
+  ticket.broker_address = "suture-0011";
+  ticket.secret = "s3cret";
+  ticket.coordinator_port = 40123;
+  ticket.certificate_fd = 7;
+  ticket.key_fd = 8;
+  ticket.load = {.name = "slave:a",
+                 .role = Role::kSlave,
+                 .path = "/models/a b.gguf",
+                 .threads = 2,
+                 .max_seq_len = 4096,
+                 .max_sequences = 3,
+                 .trace = true};
+  const auto fd = write_ticket(ticket);
+  ASSERT_TRUE(fd.has_value());
+  const auto back = read_ticket(fd->get());
+  ASSERT_TRUE(back.has_value()) << back.error().message();
+  EXPECT_EQ(back->secret, "s3cret");
+  EXPECT_EQ(back->coordinator_port, 40123);
+  EXPECT_EQ(back->key_fd, 8);
+  EXPECT_EQ(back->load.name, "slave:a");
+  EXPECT_EQ(back->load.role, Role::kSlave);
+  EXPECT_EQ(back->load.path, "/models/a b.gguf");
+  EXPECT_EQ(back->load.max_seq_len, 4096);
+  EXPECT_TRUE(back->load.trace);
+}
+
+TEST(WorkerTicketTest, NamesWhatIsWrong) {
+  for (const std::string_view text : {"", "[]", "{}", "{\"broker\":1}", "{\"broker\":"}) {
+    const UniqueFd fd(::memfd_create("t", 0));
+    ASSERT_EQ(::write(fd.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    const auto ticket = read_ticket(fd.get());
+    ASSERT_FALSE(ticket.has_value()) << text;
+    EXPECT_EQ(ticket.error().code, ErrorCode::kCorrupt);
+  }
+  EXPECT_EQ(read_ticket(-1).error().code, ErrorCode::kIo);
+}
+
+}  // namespace
+}  // namespace suture
