@@ -1,4 +1,4 @@
-// The one process-wide meeting point of a launch: peers say who they are, hand over the descriptors
+// The one meeting point of a launch: peers say who they are, hand over the descriptors
 // of their mappings and token rings, and are watched until they end.
 #pragma once
 

@@ -49,6 +49,8 @@ class BrokerClient {
   // published yet.
   Result<std::shared_ptr<SlabView>> slab(const std::string& owner_name);
 
+  // Offers a token ring under a name of its own (kBusy if it is taken). When this peer ends, its
+  // rings become lost: their readers get what was pushed, then kLost.
   Status publish_ring(const std::string& ring_name, int fd);
   Result<UniqueFd> ring(const std::string& ring_name);
   // Only the peer that published a ring may withdraw it.

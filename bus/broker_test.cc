@@ -408,7 +408,7 @@ TEST_F(BrokerTest, WrongDescriptorsAreRefused) {
 
 class ImpatientBrokerTest : public BrokerTest {
  protected:
-  ImpatientBrokerTest() : BrokerTest(milliseconds(500), milliseconds(50)) {}
+  ImpatientBrokerTest() : BrokerTest(milliseconds(1500), milliseconds(50)) {}
 };
 
 TEST_F(ImpatientBrokerTest, SilentConnectionIsClosed) {
