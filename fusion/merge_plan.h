@@ -21,7 +21,7 @@ enum class SlavePosition : uint8_t {
 struct MergeSource {
   std::string name;
   SlavePosition position = SlavePosition::kAligned;
-  std::vector<int32_t> token_ids;   // what it reads; kPrefix only
+  std::vector<int32_t> token_ids = {};  // what it reads; kPrefix only
   std::vector<float> layer_gain;    // [n_layers] log-gain; -inf: this layer does not see the slave
   int64_t lag = 1;                  // kAligned only, >= 0
 };
