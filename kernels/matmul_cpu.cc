@@ -25,9 +25,7 @@ const MatmulKernels& matmul_kernels(Isa isa) {
 
 namespace {
 
-// Prefill sums this many products before it adds them to the output: a fixed grid over k, short
-// enough that rounding stays small and that the weights of a block stay in the second-level cache.
-constexpr int64_t kDepth = 256;
+constexpr int64_t kDepth = kPrefillDepth;
 // Output features unpacked together: each row of x is fetched once for all of them.
 constexpr int64_t kBlockRows = 128;
 constexpr int64_t kMaxTileRows = 16;
@@ -68,8 +66,9 @@ Status decode(CpuStream& stream, const MatmulKernels& kernels, const MatmulArgs&
 
 // What one worker needs for prefill, each part aligned to a cache line.
 struct PrefillMemory {
-  float unpacked[4][kDepth];                                // rows of w on their way
+  float unpacked[4][kDepth];                                         // rows of w on their way
   float packed[kBlockRows / kMaxPanelRows][kDepth * kMaxPanelRows];  // [panel][k][panel row]
+  float x[kMaxTileRows][kTileStride];
   float edge_base[kMaxTileRows][kMaxPanelRows];  // a tile where w has fewer rows than a panel
   float edge_out[kMaxTileRows][kMaxPanelRows];
 };
@@ -115,13 +114,19 @@ class Prefill {
       pack(m, last, k, depth, memory, panel(memory, m - first));
     }
     for (int64_t r = 0; r < args_.n_rows; r += kernels_.tile_rows) {
+      const int64_t n = std::min(kernels_.tile_rows, args_.n_rows - r);
+      for (int64_t i = 0; i < n; ++i) {
+        std::copy_n(args_.x + (r + i) * args_.w.cols + k, depth, memory.x[i]);
+      }
       for (int64_t m = first; m < last; m += kernels_.panel_rows) {
-        multiply(r, m, last, k, depth, panel(memory, m - first), memory);
+        multiply(r, n, m, last, k, depth, panel(memory, m - first), memory);
       }
     }
   }
 
-  float* panel(PrefillMemory& memory, int64_t offset) const { return memory.packed[0] + offset * kDepth; }
+  float* panel(PrefillMemory& memory, int64_t offset) const {
+    return memory.packed[0] + offset * kDepth;
+  }
 
   // Rows m .. m + panel_rows of w, columns k .. k + depth, as float32 [depth][panel_rows]; rows
   // from `last` on are whatever was there and their products are thrown away.
@@ -137,15 +142,13 @@ class Prefill {
     }
   }
 
-  void multiply(int64_t r, int64_t m, int64_t last, int64_t k, int64_t depth, const float* packed,
-                PrefillMemory& memory) const {
-    const int64_t n_rows = std::min(kernels_.tile_rows, args_.n_rows - r);
+  void multiply(int64_t r, int64_t n, int64_t m, int64_t last, int64_t k, int64_t depth,
+                const float* packed, PrefillMemory& memory) const {
     const int64_t width = std::min(kernels_.panel_rows, last - m);
     const int64_t stride = args_.w.rows;
     float* out = args_.out + r * stride + m;
-    PrefillTile tile = {.x = args_.x + r * args_.w.cols + k,
-                        .x_stride = args_.w.cols,
-                        .n_rows = n_rows,
+    PrefillTile tile = {.x = memory.x[0],
+                        .n_rows = n,
                         .packed = packed,
                         .depth = depth,
                         .base = out,
@@ -194,10 +197,9 @@ Status prefill(CpuStream& stream, const MatmulKernels& kernels, const MatmulArgs
   SUTURE_ASSIGN_OR_RETURN(std::byte * scratch, stream.scratch(workers * sizeof(PrefillMemory)));
   auto* memory = reinterpret_cast<PrefillMemory*>(scratch);
   const Prefill product(kernels, args);
-  stream.pool().parallel_for(args.w.rows, kernels.panel_rows,
-                             [&](int64_t begin, int64_t end, int worker) {
-                               product.run(begin, end, memory[worker]);
-                             });
+  stream.pool().parallel_for(
+      args.w.rows, kernels.panel_rows,
+      [&](int64_t begin, int64_t end, int worker) { product.run(begin, end, memory[worker]); });
   return {};
 }
 

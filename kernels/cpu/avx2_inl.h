@@ -18,8 +18,8 @@ SUTURE_INLINE F32x8 widen(const void* eight_int8) {
   return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
 }
 
-SUTURE_INLINE F32x8 from_half(const void* eight_half) {
-  return _mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i*>(eight_half)));
+SUTURE_INLINE F32x8 from_half(U16x8 halves) {
+  return _mm256_cvtph_ps(reinterpret_cast<__m128i>(halves));
 }
 
 // Pairs are added in 16 bits, which saturate at 32767: |w| * |x| * 2 must stay below, and does

@@ -12,8 +12,8 @@
 namespace suture {
 namespace {
 
-constexpr int kMaxSharedRows = 4;     // rows of x that meet one unpacking of the weights
-constexpr int64_t kPrefetch = 2048;   // bytes ahead: the hardware stops at page ends, we do not
+constexpr int kMaxSharedRows = 4;    // rows of x that meet one unpacking of the weights
+constexpr int64_t kPrefetch = 2048;  // bytes ahead: the hardware stops at page ends, we do not
 
 SUTURE_INLINE F32x8 absolute(F32x8 v) {
   return reinterpret_cast<F32x8>(reinterpret_cast<U32x8>(v) & 0x7fffffffu);
@@ -75,7 +75,8 @@ SUTURE_INLINE void add_chunk(const Chunk& chunk, int n, const QuantisedRow& x, i
   alignas(32) float scale[16];
   const F32x8 xs = load<F32x8>(x.scale + group);
   if constexpr (Format::kFine) {
-    store(scale, load<F32x8>(chunk.scale) * __builtin_shufflevector(xs, xs, 0, 0, 1, 1, 2, 2, 3, 3));
+    store(scale,
+          load<F32x8>(chunk.scale) * __builtin_shufflevector(xs, xs, 0, 0, 1, 1, 2, 2, 3, 3));
     store(scale + 8,
           load<F32x8>(chunk.scale + 8) * __builtin_shufflevector(xs, xs, 4, 4, 5, 5, 6, 6, 7, 7));
   } else {
@@ -128,8 +129,7 @@ SUTURE_INLINE void dot_quantised(const std::byte* w, const DecodeJob& job, int64
 
 // Plain weights meet the activations as they are.
 template <typename Format, int kRows>
-SUTURE_INLINE void dot_plain(const std::byte* w, const DecodeJob& job, int64_t row,
-                             float* result) {
+SUTURE_INLINE void dot_plain(const std::byte* w, const DecodeJob& job, int64_t row, float* result) {
   const float* x = job.x + row * job.cols;
   F32x8 sums[kRows][4] = {};
   int64_t k = 0;

@@ -3,7 +3,7 @@
 //
 // The target's .cc defines before including this file:
 //   F32x8 widen(const void* eight_int8)      eight signed bytes as floats
-//   F32x8 from_half(const void* eight_half)  eight IEEE half floats as floats
+//   F32x8 from_half(U16x8 halves)            IEEE half floats as floats
 #pragma once
 
 #include "kernels/cpu/vectors_inl.h"
@@ -14,17 +14,21 @@ namespace {
 constexpr int kGroups = 8;  // groups of 32 weights in a chunk
 
 struct Chunk {
-  U8x32 q[kGroups];              // signed bytes where Format::kSigned, else 0 .. 31
-  alignas(32) float scale[16];   // one per 16 weights where Format::kFine, else [8], one per 32
-  F32x8 minimum;                 // per 32 weights, where Format::kHasMinimum
+  U8x32 q[kGroups];             // signed bytes where Format::kSigned, else 0 .. 31
+  alignas(32) float scale[16];  // one per 16 weights where Format::kFine, else [8], one per 32
+  F32x8 minimum;                // per 32 weights, where Format::kHasMinimum
 };
 
 // Blocks of 32 weights: a half scale, for some types a half minimum, then bits. `n` blocks.
 template <int kBlockBytes>
 SUTURE_INLINE F32x8 block_halves(const std::byte* blocks, int n) {
-  uint16_t half[kGroups] = {};
-  for (int g = 0; g < n; ++g) __builtin_memcpy(&half[g], blocks + g * kBlockBytes, 2);
-  return from_half(half);
+  U16x8 halves = {};
+  for (int g = 0; g < n; ++g) halves[g] = load<uint16_t>(blocks + g * kBlockBytes);
+  return from_half(halves);
+}
+
+SUTURE_INLINE float half_at(const std::byte* bytes) {
+  return from_half(U16x8{load<uint16_t>(bytes)})[0];
 }
 
 // 16 bytes hold elements 0 .. 15 in their low halves and 16 .. 31 in their high halves.
@@ -60,12 +64,10 @@ struct Q5_0 {
 
   // Bit i of four bytes as 0 or 16 in byte i.
   static SUTURE_INLINE U8x32 fifth_bits(const std::byte* bytes) {
-    uint32_t bits;
-    __builtin_memcpy(&bits, bytes, 4);
-    const U8x32 copies = reinterpret_cast<U8x32>(U32x8{} + bits);
-    const U8x32 spread = __builtin_shufflevector(
-        copies, copies, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 18, 18, 18, 18, 18, 18, 18,
-        18, 19, 19, 19, 19, 19, 19, 19, 19);
+    const U8x32 copies = reinterpret_cast<U8x32>(U32x8{} + load<uint32_t>(bytes));
+    const U8x32 spread =
+        __builtin_shufflevector(copies, copies, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 18,
+                                18, 18, 18, 18, 18, 18, 18, 19, 19, 19, 19, 19, 19, 19, 19);
     const U8x32 own = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128,
                        1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
     return reinterpret_cast<U8x32>((spread & own) == own) & 16;
@@ -94,17 +96,12 @@ struct Q8_0 {
 // in 12 bytes: the first four of each in the low six bits of bytes 0-3 and 4-7, the last four
 // split between the nibbles of bytes 8-11 and the two spare bits of bytes 0-7.
 SUTURE_INLINE void k_scales(const std::byte* block, Chunk& chunk) {
-  uint32_t a, b, c;
-  __builtin_memcpy(&a, block + 4, 4);
-  __builtin_memcpy(&b, block + 8, 4);
-  __builtin_memcpy(&c, block + 12, 4);
+  const auto a = load<uint32_t>(block + 4), b = load<uint32_t>(block + 8);
+  const auto c = load<uint32_t>(block + 12);
   const uint32_t scales[2] = {a & 0x3f3f3f3f, (c & 0x0f0f0f0f) | ((a >> 2) & 0x30303030)};
   const uint32_t minima[2] = {b & 0x3f3f3f3f, ((c >> 4) & 0x0f0f0f0f) | ((b >> 2) & 0x30303030)};
-  uint16_t halves[8] = {};
-  __builtin_memcpy(halves, block, 4);
-  const F32x8 d = from_half(halves);
-  store(chunk.scale, splat(d[0]) * widen(scales));
-  chunk.minimum = splat(d[1]) * widen(minima);
+  store(chunk.scale, splat(half_at(block)) * widen(scales));
+  chunk.minimum = splat(half_at(block + 2)) * widen(minima);
 }
 
 struct Q4_K {
@@ -160,9 +157,7 @@ struct Q6_K {
       q[2] = ((shift_right<4>(first) & 15) | (high & 48)) - 32;
       q[3] = ((shift_right<4>(second) & 15) | (shift_right<2>(high) & 48)) - 32;
     }
-    uint16_t halves[8] = {};
-    __builtin_memcpy(halves, block + 208, 2);
-    const F32x8 d = splat(from_half(halves)[0]);
+    const F32x8 d = splat(half_at(block + 208));
     store(chunk.scale, d * widen(block + 192));
     store(chunk.scale + 8, d * widen(block + 200));
   }
@@ -206,13 +201,12 @@ struct F32 {
 
 struct F16 {
   static constexpr int64_t kBytes = 2;
-  static SUTURE_INLINE F32x8 load8(const void* source) { return from_half(source); }
+  static SUTURE_INLINE F32x8 load8(const void* source) { return from_half(load<U16x8>(source)); }
 };
 
 struct Bf16 {
   static constexpr int64_t kBytes = 2;
   static SUTURE_INLINE F32x8 load8(const void* source) {
-    using U16x8 = uint16_t __attribute__((vector_size(16)));
     return reinterpret_cast<F32x8>(__builtin_convertvector(load<U16x8>(source), U32x8) << 16);
   }
 };

@@ -24,27 +24,33 @@ struct QuantisedRow {
 };
 
 struct DecodeJob {
-  const std::byte* w;      // [rows], row_bytes apart
+  const std::byte* w;  // [rows], row_bytes apart
   int64_t row_bytes;
   int64_t cols;
   const float* bias;       // [rows] or nullptr
   const float* x;          // [n_rows][cols], for plain weight types
   const QuantisedRow* qx;  // [n_rows], for quantised weight types
   int64_t n_rows;
-  float* out;              // [n_rows][out_stride]
+  float* out;  // [n_rows][out_stride]
   int64_t out_stride;
 };
 
+// Prefill sums this many products before it adds them to the output: a fixed grid over k, short
+// enough that rounding stays small and that a block of weights stays in the second-level cache.
+inline constexpr int64_t kPrefillDepth = 256;
+// Rows of x are copied this far apart. In place, rows of 2048 values and the like would all fall
+// into the same few sets of the first-level cache.
+inline constexpr int64_t kTileStride = kPrefillDepth + 16;
+
 // One register tile: out[r][m] = base[r][m] + sum_k x[r][k] * packed[k][m], m < panel_rows.
 struct PrefillTile {
-  const float* x;       // [n_rows], x_stride apart
-  int64_t x_stride;
+  const float* x;       // [n_rows], kTileStride apart
   int64_t n_rows;       // 1 .. tile_rows
   const float* packed;  // [depth][panel_rows], aligned to 64 bytes
-  int64_t depth;
+  int64_t depth;        // up to kPrefillDepth
   const float* base;    // [n_rows], base_stride apart; may be out
   int64_t base_stride;
-  float* out;           // [n_rows], out_stride apart
+  float* out;  // [n_rows], out_stride apart
   int64_t out_stride;
 };
 

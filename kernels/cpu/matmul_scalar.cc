@@ -12,12 +12,10 @@ SUTURE_INLINE F32x8 widen(const void* eight_int8) {
   return __builtin_convertvector(load<I8x8>(eight_int8), F32x8);
 }
 
-SUTURE_INLINE F32x8 from_half(const void* eight_half) {
-  uint16_t half[8];
-  __builtin_memcpy(half, eight_half, sizeof(half));
-  F32x8 value;
-  for (int i = 0; i < 8; ++i) value[i] = half_to_float(half[i]);
-  return value;
+SUTURE_INLINE F32x8 from_half(U16x8 halves) {
+  F32x8 values;
+  for (int i = 0; i < 8; ++i) values[i] = half_to_float(halves[i]);
+  return values;
 }
 
 template <typename W>

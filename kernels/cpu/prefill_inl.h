@@ -21,7 +21,7 @@ void prefill_rows(const PrefillTile& tile) {
     const Wide w0 = load<Wide>(packed);
     const Wide w1 = load<Wide>(packed + kLanes);
     for (int r = 0; r < kRows; ++r) {
-      const Wide xr = broadcast(x[r * tile.x_stride]);
+      const Wide xr = broadcast(x[r * kTileStride]);
       sums[r][0] = multiply_add(xr, w0, sums[r][0]);
       sums[r][1] = multiply_add(xr, w1, sums[r][1]);
     }

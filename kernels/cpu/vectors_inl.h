@@ -19,6 +19,7 @@ namespace {
 using I8x32 = int8_t __attribute__((vector_size(32)));
 using U8x16 = uint8_t __attribute__((vector_size(16)));
 using U8x32 = uint8_t __attribute__((vector_size(32)));
+using U16x8 = uint16_t __attribute__((vector_size(16)));
 using U16x16 = uint16_t __attribute__((vector_size(32)));
 using U32x8 = uint32_t __attribute__((vector_size(32)));
 using I32x8 = int32_t __attribute__((vector_size(32)));
