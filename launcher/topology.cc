@@ -144,11 +144,13 @@ Status check_role(const TomlReader& reader, const ModelSpec& model) {
                              "remove the key, or set role = \"slave\"");
     return {};
   }
-  if (model.fusion.position == SlavePosition::kPrefix && model.documents.empty())
+  const bool reads = !model.documents.empty() || model.system.has_value();
+  if (model.fusion.position == SlavePosition::kPrefix && !reads)
     return reader.refuse("documents", "a slave with position = \"prefix\" has nothing to read",
-                         "say what it reads: documents = [\"file.txt\"]");
-  if (model.fusion.position == SlavePosition::kAligned && !model.documents.empty())
-    return reader.refuse("documents", "an aligned slave reads the master's text, not documents",
+                         "say what it reads: documents = [\"file.txt\"], or give it a system text");
+  if (model.fusion.position == SlavePosition::kAligned && reads)
+    return reader.refuse(model.documents.empty() ? "system" : "documents",
+                         "an aligned slave reads the master's text and nothing of its own",
                          "add fusion = { position = \"prefix\" }");
   return {};
 }

@@ -181,6 +181,9 @@ TEST_F(TopologyTest, RoleAndPositionMustFitWhatIsAskedOfThem) {
                "documents", "nothing to read");
   expect_error(parse_slave("documents = [\"a.txt\"]"), ErrorCode::kInvalidArgument, "documents",
                "aligned");
+  expect_error(parse_slave("system = \"You read.\""), ErrorCode::kInvalidArgument,
+               "model[1].system", "aligned");
+  EXPECT_TRUE(parse_slave("system = \"You.\"\nfusion = { position = \"prefix\" }").has_value());
   expect_error(parse_slave("documents = [\"a.txt\"]\nfusion = { position = \"prefix\", lag = 1 }"),
                ErrorCode::kInvalidArgument, "lag", "prefix");
 }

@@ -1,0 +1,14 @@
+// The table that `run` prints under an answer.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "actors/figures.h"
+
+namespace suture {
+
+// One row a process, columns aligned, a line feed after each row.
+std::string answer_table(std::span<const ProcessFigures> figures);
+
+}  // namespace suture

@@ -1,0 +1,41 @@
+#include "launcher/answer_table.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace suture {
+namespace {
+
+TEST(AnswerTableTest, AlignsColumnsAndComputesRates) {
+  std::vector<ProcessFigures> figures(2);
+  figures[0].name = "master";
+  figures[0].role = "master";
+  figures[0].prompt_tokens = 42;
+  figures[0].prefill_seconds = 0.5;
+  figures[0].decoded_tokens = 20;
+  figures[0].decode_seconds = 4;
+  figures[0].bus_waits = 3;
+  figures[0].bus_wait_seconds = 1.25;
+  figures[0].kv_bytes_read = 2'000'000;
+  figures[0].resident_bytes = 1'500'000'000;
+  figures[1].name = "history";
+  figures[1].role = "slave";
+  figures[1].prompt_tokens = 700;
+  figures[1].prefill_seconds = 12.345;
+  figures[1].kv_bytes_published = 2'000'000;
+  EXPECT_EQ(answer_table(figures),
+            "process  role    prompt tokens  prefill s  decode tok/s   bus waits  K/V out (MB)"
+            "  K/V in (MB)  memory (MB)\n"
+            "master   master             42       0.50          5.00  3 (1.25 s)           0.0"
+            "          2.0       1500.0\n"
+            "history  slave             700      12.35             -           0           2.0"
+            "          0.0          0.0\n");
+}
+
+TEST(AnswerTableTest, NoProcessesLeaveTheTitles) {
+  EXPECT_TRUE(answer_table({}).starts_with("process  role"));
+}
+
+}  // namespace
+}  // namespace suture

@@ -1,0 +1,137 @@
+#include "launcher/command_inspect.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "launcher/download.h"
+#include "launcher/token_input.h"
+#include "models/checkpoint.h"
+
+namespace suture {
+namespace {
+
+using nlohmann::json;
+
+struct TypeTotals {
+  int64_t tensors = 0;
+  int64_t elements = 0;
+  uint64_t bytes = 0;
+};
+
+int64_t elements_of(const TensorInfo& tensor) {
+  int64_t elements = 1;
+  for (int64_t dimension : tensor.shape) elements *= dimension;
+  return elements;
+}
+
+std::map<std::string, TypeTotals> totals_by_type(const Checkpoint& checkpoint) {
+  std::map<std::string, TypeTotals> totals;
+  for (const TensorInfo* tensor : checkpoint.tensors()) {
+    TypeTotals& total = totals[tensor->type_name()];
+    total.tensors += 1;
+    total.elements += elements_of(*tensor);
+    total.bytes += tensor->data.size();
+  }
+  return totals;
+}
+
+// Name and value of everything in the configuration, in reading order.
+std::vector<std::pair<std::string, std::string>> config_rows(const ModelConfig& config) {
+  return {{"architecture", config.architecture},
+          {"layers", fmt::to_string(config.n_layers)},
+          {"heads", fmt::to_string(config.n_heads)},
+          {"kv_heads", fmt::to_string(config.n_kv_heads)},
+          {"head_dim", fmt::to_string(config.head_dim)},
+          {"hidden_size", fmt::to_string(config.hidden_size)},
+          {"ffn_size", fmt::to_string(config.ffn_size)},
+          {"vocab_size", fmt::to_string(config.vocab_size)},
+          {"max_positions", fmt::to_string(config.max_positions)},
+          {"norm_eps", fmt::to_string(config.norm_eps)},
+          {"rope_theta", fmt::to_string(config.rope_theta)},
+          {"rope_pairing", config.rope_pairing == RopePairing::kHalves ? "halves" : "neighbours"},
+          {"qkv_bias", config.qkv_bias ? "yes" : "no"},
+          {"tied_embeddings", config.tied_embeddings ? "yes" : "no"},
+          {"kv_dtype", std::string(dtype_name(config.kv_dtype))}};
+}
+
+// Why running the model is refused, or nothing.
+std::string refusal(const Checkpoint& checkpoint) {
+  const Status status = check_runnable(checkpoint.config(), checkpoint.path().string());
+  return status ? "" : status.error().what;
+}
+
+void print_report(const Checkpoint& checkpoint, bool all_tensors) {
+  fmt::print("file         {} ({} bytes)\n", checkpoint.path().string(), checkpoint.file_bytes());
+  fmt::print("fingerprint  {}\n", checkpoint.fingerprint());
+  const std::string reason = refusal(checkpoint);
+  fmt::print("runs here    {}\n", reason.empty() ? "yes" : "no: " + reason);
+  fmt::print("\nConfiguration\n");
+  for (const auto& [name, value] : config_rows(checkpoint.config()))
+    fmt::print("  {:<16} {}\n", name, value);
+  fmt::print("\nMetadata\n");
+  for (const auto& [key, value] : checkpoint.metadata())
+    fmt::print("  {:<40} {}\n", printable_piece(key), printable_piece(value));
+  fmt::print("\nTensors\n  {:<8} {:>8} {:>14} {:>14}\n", "type", "tensors", "elements", "bytes");
+  for (const auto& [type, total] : totals_by_type(checkpoint))
+    fmt::print("  {:<8} {:>8} {:>14} {:>14}\n", type, total.tensors, total.elements, total.bytes);
+  if (!all_tensors) return;
+  fmt::print("\n");
+  for (const TensorInfo* tensor : checkpoint.tensors())
+    fmt::print("  {:<28} {:<6} {}\n", printable_piece(tensor->name), tensor->type_name(),
+               shape_text(tensor->shape));
+}
+
+json json_report(const Checkpoint& checkpoint, bool all_tensors) {
+  const std::string reason = refusal(checkpoint);
+  json report = {{"path", checkpoint.path().string()},
+                 {"bytes", checkpoint.file_bytes()},
+                 {"fingerprint", checkpoint.fingerprint()},
+                 {"runnable", reason.empty()},
+                 {"refusal", reason.empty() ? json() : json(reason)},
+                 {"config", json::object()},
+                 {"metadata", json::object()},
+                 {"types", json::object()}};
+  for (const auto& [name, value] : config_rows(checkpoint.config())) report["config"][name] = value;
+  for (const auto& [key, value] : checkpoint.metadata())
+    report["metadata"][printable_piece(key)] = printable_piece(value);
+  for (const auto& [type, total] : totals_by_type(checkpoint))
+    report["types"][type] = {
+        {"tensors", total.tensors}, {"elements", total.elements}, {"bytes", total.bytes}};
+  if (!all_tensors) return report;
+  for (const TensorInfo* tensor : checkpoint.tensors())
+    report["tensors"].push_back({{"name", printable_piece(tensor->name)},
+                                 {"type", tensor->type_name()},
+                                 {"shape", tensor->shape}});
+  return report;
+}
+
+CommandResult run_inspect(const std::string& model, bool all_tensors, bool as_json) {
+  SUTURE_ASSIGN_OR_RETURN(const auto path, resolve_model(model));
+  SUTURE_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::open(path));
+  if (as_json)
+    print_json(json_report(*checkpoint, all_tensors));
+  else
+    print_report(*checkpoint, all_tensors);
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_inspect_command(CLI::App& app, CommandContext& context) {
+  auto model = std::make_shared<std::string>();
+  auto all_tensors = std::make_shared<bool>(false);
+  CLI::App* command =
+      app.add_subcommand("inspect", "Configuration, metadata and tensors of a model file");
+  command
+      ->add_option("model", *model,
+                   "Name from `suture models list`, .gguf file or checkpoint folder")
+      ->required();
+  command->add_flag("--tensors", *all_tensors, "List every tensor");
+  context.set_action(command,
+                     [=, &context] { return run_inspect(*model, *all_tensors, context.json); });
+}
+
+}  // namespace suture

@@ -1,0 +1,68 @@
+#include "launcher/command_launch.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <future>
+#include <memory>
+#include <string>
+
+#include "launcher/attach.h"
+#include "launcher/interrupt.h"
+#include "launcher/launch_start.h"
+#include "launcher/topology.h"
+
+namespace suture {
+namespace {
+
+struct LaunchCommandOptions {
+  std::string topology;
+  std::string name;
+};
+
+CommandResult run_launch_command(const LaunchCommandOptions& options, bool json) {
+  auto loaded = load_topology(options.topology);
+  if (!loaded) return refuse(loaded.error());
+  LaunchSpec spec = std::move(*loaded);
+  SUTURE_RETURN_IF_ERROR(resolve_models(spec));
+  const std::string name = options.name.empty() ? spec.topology_path.stem().string() : options.name;
+  std::unique_ptr<Launch> launch;
+  std::atomic<bool> stopping = false;
+  const InterruptGuard guard(stopping);
+  // The name is taken before anything is loaded; requests wait until the launch is ready.
+  std::promise<Launch*> ready;
+  const std::shared_future<Launch*> running = ready.get_future().share();
+  const Asker asker = [&running](const AskOptions& ask, const auto& on_text,
+                                 const std::atomic<bool>& cancelled) -> Result<Answer> {
+    Launch* const target = running.get();
+    if (target == nullptr) return fail(ErrorCode::kClosed, "the launch could not start", "launch");
+    return target->ask(ask, on_text, cancelled);
+  };
+  SUTURE_ASSIGN_OR_RETURN(auto server, AttachServer::start(name, asker));
+  auto started = start_launch(spec, true);
+  ready.set_value(started ? started->get() : nullptr);
+  if (!started) return tl::unexpected<Failure>(started.error());
+  launch = std::move(*started);
+  if (json)
+    print_json({{"name", name}, {"ready", true}, {"pids", launch->pids()}});
+  else
+    fmt::print("{} is ready: suture run --attach {} -p TEXT; Ctrl-C ends it\n", name, name);
+  std::fflush(stdout);
+  guard.wait();
+  server.reset();
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_launch_command(CLI::App& app, CommandContext& context) {
+  auto options = std::make_shared<LaunchCommandOptions>();
+  CLI::App* launch = app.add_subcommand("launch", "Keep a topology running for run --attach");
+  launch->add_option("topology", options->topology, "Topology file")->required();
+  launch->add_option("--name", options->name,
+                     "Name to attach to; the file's name without its ending by default");
+  context.set_action(launch,
+                     [options, &context] { return run_launch_command(*options, context.json); });
+}
+
+}  // namespace suture

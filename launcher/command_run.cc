@@ -1,0 +1,163 @@
+#include "launcher/command_run.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/launch.h"
+#include "launcher/answer_table.h"
+#include "launcher/attach.h"
+#include "launcher/interrupt.h"
+#include "launcher/launch_start.h"
+#include "launcher/run_session.h"
+#include "launcher/topology.h"
+#include "launcher/trace.h"
+
+namespace suture {
+namespace {
+
+struct RunOptions {
+  std::string topology;
+  std::string attach_name;
+  std::vector<std::string> prompts;
+  std::string questions_file;
+  std::string trace_file;
+  int64_t max_tokens = 256;
+  bool compare = false;
+  // Unset: what the topology says; with --attach, greedy.
+  std::optional<uint64_t> seed;
+  std::optional<float> temperature;
+  std::optional<int32_t> top_k;
+  std::optional<float> top_p;
+};
+
+Result<std::vector<QuestionItem>> questions(const RunOptions& options) {
+  std::vector<QuestionItem> items;
+  for (const std::string& prompt : options.prompts) items.push_back({prompt, {}});
+  if (!options.questions_file.empty()) {
+    SUTURE_ASSIGN_OR_RETURN(const auto more, load_questions(options.questions_file));
+    items.insert(items.end(), more.begin(), more.end());
+  }
+  if (items.empty())
+    return fail(ErrorCode::kInvalidArgument, "nothing to answer", "command line",
+                "give -p TEXT or --questions FILE");
+  return items;
+}
+
+SamplingOptions sampling(const RunOptions& options, SamplingOptions base) {
+  base.seed = options.seed.value_or(base.seed);
+  base.temperature = options.temperature.value_or(base.temperature);
+  base.top_k = options.top_k.value_or(base.top_k);
+  base.top_p = options.top_p.value_or(base.top_p);
+  return base;
+}
+
+Status save_trace(const RunOptions& options, const SessionResult& result) {
+  if (options.trace_file.empty()) return {};
+  std::vector<TraceSpan> spans;
+  for (const AnsweredQuestion& done : result.questions)
+    spans.insert(spans.end(), done.answer.spans.begin(), done.answer.spans.end());
+  return write_trace(options.trace_file, spans);
+}
+
+// Starts the topology, answers everything, ends the processes.
+Result<SessionResult> run_launch(const LaunchSpec& spec, const SessionOptions& session,
+                                 bool trace, const std::atomic<bool>& cancelled) {
+  SUTURE_ASSIGN_OR_RETURN(const auto launch, start_launch(spec, trace));
+  const Asker asker = [&launch](const AskOptions& ask, const auto& on_text, const auto& stop) {
+    return launch->ask(ask, on_text, stop);
+  };
+  SUTURE_ASSIGN_OR_RETURN(SessionResult result, run_session(asker, session, cancelled));
+  if (session.print) fmt::print("\n{}", answer_table(result.processes));
+  std::fflush(stdout);
+  return result;
+}
+
+void print_comparison(const SessionResult& stitched, const SessionResult& alone) {
+  const auto row = [](const char* name, const SessionResult& result) {
+    fmt::print("{:<28} {:>6} of {:<6} {:>14.1f} {:>10.1f}\n", name, result.facts_held,
+               result.facts_expected, result.questions.front().answer.first_token_seconds,
+               result.seconds);
+  };
+  fmt::print("\n{:<28} {:>16} {:>14} {:>10}\n", "", "facts found", "first token s", "total s");
+  row("stitched", stitched);
+  row("one process reads it all", alone);
+}
+
+CommandResult run_topology(const RunOptions& options, bool json) {
+  SUTURE_ASSIGN_OR_RETURN(const auto items, questions(options));
+  auto loaded = load_topology(options.topology);
+  if (!loaded) return refuse(loaded.error());
+  LaunchSpec spec = std::move(*loaded);
+  SUTURE_RETURN_IF_ERROR(resolve_models(spec));
+  const SessionOptions session{items, options.max_tokens, sampling(options, spec.sampling), !json};
+  std::optional<LaunchSpec> alone_spec;
+  if (options.compare) {
+    SUTURE_ASSIGN_OR_RETURN(alone_spec, one_process_spec(spec));
+  }
+  std::atomic<bool> cancelled = false;
+  const InterruptGuard guard(cancelled);
+  SUTURE_ASSIGN_OR_RETURN(const SessionResult stitched,
+                          run_launch(spec, session, !options.trace_file.empty(), cancelled));
+  SUTURE_RETURN_IF_ERROR(save_trace(options, stitched));
+  nlohmann::json result = to_json(stitched);
+  if (alone_spec) {
+    if (!json) fmt::print("\nThe same with one process that reads everything:\n");
+    SUTURE_ASSIGN_OR_RETURN(const SessionResult alone,
+                            run_launch(*alone_spec, session, false, cancelled));
+    if (!json) print_comparison(stitched, alone);
+    result["one_process"] = to_json(alone);
+  }
+  if (json) print_json(result);
+  return kExitOk;
+}
+
+CommandResult run_attached(const RunOptions& options, bool json) {
+  SUTURE_ASSIGN_OR_RETURN(const auto items, questions(options));
+  SUTURE_ASSIGN_OR_RETURN(const Asker asker, attach(options.attach_name));
+  std::atomic<bool> cancelled = false;
+  const InterruptGuard guard(cancelled);
+  const SessionOptions session{items, options.max_tokens, sampling(options, {}), !json};
+  SUTURE_ASSIGN_OR_RETURN(const SessionResult result, run_session(asker, session, cancelled));
+  if (!json) fmt::print("\n{}", answer_table(result.processes));
+  if (json) print_json(to_json(result));
+  return save_trace(options, result) ? CommandResult(kExitOk) : CommandResult(kExitFailed);
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, CommandContext& context) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App* run = app.add_subcommand("run", "Answer questions on a topology and print figures");
+  CLI::Option* topology = run->add_option("topology", options->topology, "Topology file");
+  CLI::Option* attached = run->add_option("--attach", options->attach_name,
+                                          "Ask a running 'suture launch' of this name instead");
+  attached->excludes(topology);
+  run->add_option("-p,--prompt", options->prompts, "Question; may be given several times")
+      ->allow_extra_args(false);
+  run->add_option("--questions", options->questions_file,
+                  "JSON Lines with \"question\" and \"expect\", the facts of a right answer");
+  run->add_option("-n,--max-tokens", options->max_tokens, "Longest answer in tokens")
+      ->capture_default_str();
+  run->add_option("--seed", options->seed, "Seed of the sampler");
+  run->add_option("--temperature", options->temperature, "0 = always the best token");
+  run->add_option("--top-k", options->top_k, "Sample from the k best tokens");
+  run->add_option("--top-p", options->top_p, "Sample from the best tokens of this probability");
+  run->add_flag("--compare", options->compare,
+                "Then answer the same with one process that reads everything")
+      ->excludes(attached);
+  run->add_option("--trace", options->trace_file, "Write a trace that Perfetto opens")
+      ->excludes(attached);
+  context.set_action(run, [options, &context]() -> CommandResult {
+    if (!options->attach_name.empty()) return run_attached(*options, context.json);
+    if (!options->topology.empty()) return run_topology(*options, context.json);
+    return tl::unexpected<Failure>(Error{ErrorCode::kInvalidArgument, "no topology", "command line",
+                                         "give a topology file, or --attach NAME"});
+  });
+}
+
+}  // namespace suture
