@@ -28,8 +28,7 @@ void attend(benchmark::State& state, int64_t n_rows) {
   SUTURE_CHECK(stream.has_value(), "{}", stream.error().message());
 
   const KvShape shape{1, heads.n_kv_heads, heads.head_dim, DType::kF16};
-  std::vector<std::byte> slab(
-      static_cast<size_t>(kv_blocks_for(n_entries) * shape.block_bytes()));
+  std::vector<std::byte> slab(static_cast<size_t>(kv_blocks_for(n_entries) * shape.block_bytes()));
   std::vector<uint32_t> block_ids;
   for (int64_t b = 0; b < kv_blocks_for(n_entries); ++b) {
     block_ids.push_back(static_cast<uint32_t>(b));
@@ -66,18 +65,21 @@ void attend(benchmark::State& state, int64_t n_rows) {
     benchmark::ClobberMemory();
   }
   const double seen = static_cast<double>(n_rows * n_entries - n_rows * (n_rows - 1) / 2);
-  state.counters["flop"] =
-      benchmark::Counter(4 * seen * heads.n_heads * heads.head_dim,
-                         benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["flop"] = benchmark::Counter(4 * seen * heads.n_heads * heads.head_dim,
+                                              benchmark::Counter::kIsIterationInvariantRate);
 }
 
 void decode(benchmark::State& state) { attend(state, 1); }
 void prefill(benchmark::State& state) { attend(state, 512); }
 
-BENCHMARK(decode)->ArgNames({"heads", "history", "threads"})
-    ->ArgsProduct({{0, 1, 2}, {1024, 8192}, {1, 2}})->UseRealTime();
-BENCHMARK(prefill)->ArgNames({"heads", "history", "threads"})
-    ->ArgsProduct({{0, 1, 2}, {512, 4096}, {1, 2}})->UseRealTime()
+BENCHMARK(decode)
+    ->ArgNames({"heads", "history", "threads"})
+    ->ArgsProduct({{0, 1, 2}, {1024, 8192}, {1, 2}})
+    ->UseRealTime();
+BENCHMARK(prefill)
+    ->ArgNames({"heads", "history", "threads"})
+    ->ArgsProduct({{0, 1, 2}, {512, 4096}, {1, 2}})
+    ->UseRealTime()
     ->Unit(benchmark::kMillisecond);
 
 }  // namespace

@@ -26,27 +26,27 @@ enum class Visibility : uint8_t {
 
 // One layer's part of one segment: entries [begin, end) of one stream.
 struct AttentionSegment {
-  KvLayerView kv;                     // K as stored (rotated by the position its owner gave it)
-  int64_t begin = 0;                  // first entry of the stream that takes part
-  int64_t end = 0;                    // one past the last
-  int64_t position_offset = 0;        // entry i sits at position i + position_offset
+  KvLayerView kv;               // K as stored (rotated by the position its owner gave it)
+  int64_t begin = 0;            // first entry of the stream that takes part
+  int64_t end = 0;              // one past the last
+  int64_t position_offset = 0;  // entry i sits at position i + position_offset
   Visibility visibility = Visibility::kUpTo;
-  int64_t lag = 0;                    // kUpTo only
-  int32_t query_variant = 0;          // which rotation of the query meets this segment's K
-  const float* log_gain = nullptr;    // [n_heads], nullptr = all 0; -inf skips (segment, head)
+  int64_t lag = 0;                  // kUpTo only
+  int32_t query_variant = 0;        // which rotation of the query meets this segment's K
+  const float* log_gain = nullptr;  // [n_heads], nullptr = all 0; -inf skips (segment, head)
 };
 
 struct AttentionArgs {
-  const float* query = nullptr;         // [n_variants][n_rows][n_heads][head_dim], rotated
-  const int32_t* positions = nullptr;   // [n_rows], device memory: positions of the rows
-  float* out = nullptr;                 // [n_rows][n_heads][head_dim]; 0 where nothing is visible
+  const float* query = nullptr;        // [n_variants][n_rows][n_heads][head_dim], rotated
+  const int32_t* positions = nullptr;  // [n_rows], device memory: positions of the rows
+  float* out = nullptr;                // [n_rows][n_heads][head_dim]; 0 where nothing is visible
   int64_t n_rows = 0;
   int32_t n_variants = 1;
-  int32_t n_heads = 0;                  // a multiple of shape.n_kv_heads
-  KvShape shape;                        // of all segments
-  float scale = 0;                      // usually 1 / sqrt(head_dim)
-  float score_cap = 0;                  // cap * tanh(score / cap) before the gain; 0 = none
-  int64_t window = 0;                   // entry visible only if p - position < window; 0 = none
+  int32_t n_heads = 0;  // a multiple of shape.n_kv_heads
+  KvShape shape;        // of all segments
+  float scale = 0;      // usually 1 / sqrt(head_dim)
+  float score_cap = 0;  // cap * tanh(score / cap) before the gain; 0 = none
+  int64_t window = 0;   // entry visible only if p - position < window; 0 = none
   std::span<const AttentionSegment> segments;  // host memory, merged in this order
 };
 

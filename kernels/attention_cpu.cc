@@ -1,6 +1,5 @@
-// Attention of one tile of queries to one span of entries at a time, for each instruction set.
-// Every score is one chain of additions over the head's dimensions and every output one chain over
-// the entries it sees, so blocking, tiling and the number of rows leave no trace in the result.
+// Attention of a tile of queries to one span of entries at a time, and how the queries of a call
+// are shared out between the workers. The arithmetic is in kernels/cpu/attention_inl.h.
 #include "kernels/cpu/simd_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -13,216 +12,14 @@
 #include <type_traits>
 #include <utility>
 
+#include "kernels/cpu/attention_inl.h"
 #include "kernels/cpu/attention_tile.h"
-#include "kernels/cpu/exp-inl.h"
 #include "kernels/cpu/ops.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace suture {
 namespace HWY_NAMESPACE {
 namespace {
-
-namespace hn = hwy::HWY_NAMESPACE;
-
-using F32 = hn::CappedTag<float, 16>;
-using Quarter = hn::CappedTag<float, 4>;  // head_dim is a multiple of 4
-constexpr float kNothing = -std::numeric_limits<float>::infinity();
-constexpr int64_t kLanes = hn::MaxLanes(F32());
-constexpr int64_t kQuarterLanes = hn::MaxLanes(Quarter());  // 1 on a CPU without AVX2
-
-// Queries that share each load of K or V; with two vectors of entries they fill the registers.
-constexpr int kMaxQueries = HWY_TARGET <= HWY_AVX3 ? 8 : 6;
-
-template <class D>
-HWY_INLINE hn::Vec<D> load_f32(D d, const float* source) {
-  return hn::LoadU(d, source);
-}
-
-template <class D, class Half>
-HWY_INLINE hn::Vec<D> load_f32(D d, const Half* source) {
-  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<Half, D>(), source));
-}
-
-// keys[c + i][j] = rows[i][c] for four rows and four columns.
-#if HWY_TARGET == HWY_SCALAR
-template <class T>
-void transpose_4x4(const T* const* rows, int64_t c, float* keys) {
-  const Quarter d;
-  for (int64_t i = 0; i < 16; ++i) {
-    hn::StoreU(load_f32(d, rows[i % 4] + c + i / 4), d, keys + i / 4 * kKvBlockTokens + i % 4);
-  }
-}
-#else
-template <class T>
-HWY_INLINE void transpose_4x4(const T* const* rows, int64_t c, float* keys) {
-  const Quarter d;
-  const auto r0 = load_f32(d, rows[0] + c), r1 = load_f32(d, rows[1] + c);
-  const auto r2 = load_f32(d, rows[2] + c), r3 = load_f32(d, rows[3] + c);
-  const auto low02 = hn::InterleaveLower(d, r0, r2), low13 = hn::InterleaveLower(d, r1, r3);
-  const auto high02 = hn::InterleaveUpper(d, r0, r2), high13 = hn::InterleaveUpper(d, r1, r3);
-  hn::StoreU(hn::InterleaveLower(d, low02, low13), d, keys);
-  hn::StoreU(hn::InterleaveUpper(d, low02, low13), d, keys + kKvBlockTokens);
-  hn::StoreU(hn::InterleaveLower(d, high02, high13), d, keys + 2 * kKvBlockTokens);
-  hn::StoreU(hn::InterleaveUpper(d, high02, high13), d, keys + 3 * kKvBlockTokens);
-}
-#endif
-
-// keys[c][j] = rows[j][c] for rows [lo, hi) of a block. Rows outside are never read (their owner
-// may be writing them); their columns hold copies that nobody looks at.
-template <class T>
-void transpose_rows(const T* rows, int lo, int hi, int64_t dim, float* keys) {
-  for (int j = lo & ~3; j < hi; j += 4) {
-    const T* four[4];
-    for (int i = 0; i < 4; ++i) four[i] = rows + std::clamp(j + i, lo, hi - 1) * dim;
-    for (int64_t c = 0; c < dim; c += 4) transpose_4x4(four, c, keys + c * kKvBlockTokens + j);
-  }
-}
-
-template <class T>
-void convert_rows(const T* rows, int lo, int hi, int64_t dim, float* values) {
-  const Quarter d;
-  for (int64_t i = lo * dim; i < hi * dim; i += kQuarterLanes) {
-    hn::StoreU(load_f32(d, rows + i), d, values + i);
-  }
-}
-
-// scores[i][j] = queries[i] . keys[:, j] for the 32 entries of a block.
-template <int kCount>
-void score_queries(int count, const float* queries, const float* keys, int64_t dim,
-                   float* scores) {
-  if (count < kCount) {
-    if constexpr (kCount > 1) score_queries<kCount - 1>(count, queries, keys, dim, scores);
-    return;
-  }
-  const F32 d;
-  for (int64_t j = 0; j < kKvBlockTokens; j += 2 * kLanes) {
-    hn::Vec<F32> sum0[kCount], sum1[kCount];
-#pragma GCC unroll 8
-    for (int i = 0; i < kCount; ++i) sum0[i] = sum1[i] = hn::Zero(d);
-    for (int64_t c = 0; c < dim; ++c) {
-      const auto key0 = hn::LoadU(d, keys + c * kKvBlockTokens + j);
-      const auto key1 = hn::LoadU(d, keys + c * kKvBlockTokens + j + kLanes);
-#pragma GCC unroll 8
-      for (int i = 0; i < kCount; ++i) {
-        const auto query = hn::Set(d, queries[i * dim + c]);
-        sum0[i] = hn::MulAdd(query, key0, sum0[i]);
-        sum1[i] = hn::MulAdd(query, key1, sum1[i]);
-      }
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < kCount; ++i) {
-      hn::StoreU(sum0[i], d, scores + i * kAttentionSpan + j);
-      hn::StoreU(sum1[i], d, scores + i * kAttentionSpan + j + kLanes);
-    }
-  }
-}
-
-// acc[i][:] += weights[i][j] * values[j][:] over n entries, for some vectors of columns.
-template <int kCount, int kVectors, class D, class T>
-HWY_INLINE void accumulate_columns(D d, const float* weights, const T* values, int64_t dim, int n,
-                                   float* acc) {
-  hn::Vec<D> sum[kCount][kVectors];
-#pragma GCC unroll 8
-  for (int i = 0; i < kCount; ++i) {
-#pragma GCC unroll 2
-    for (int k = 0; k < kVectors; ++k) sum[i][k] = hn::LoadU(d, acc + i * dim + k * hn::Lanes(d));
-  }
-  for (int j = 0; j < n; ++j) {
-    hn::Vec<D> value[kVectors];
-#pragma GCC unroll 2
-    for (int k = 0; k < kVectors; ++k) value[k] = load_f32(d, values + j * dim + k * hn::Lanes(d));
-#pragma GCC unroll 8
-    for (int i = 0; i < kCount; ++i) {
-      const auto weight = hn::Set(d, weights[i * kAttentionSpan + j]);
-#pragma GCC unroll 2
-      for (int k = 0; k < kVectors; ++k) sum[i][k] = hn::MulAdd(weight, value[k], sum[i][k]);
-    }
-  }
-#pragma GCC unroll 8
-  for (int i = 0; i < kCount; ++i) {
-#pragma GCC unroll 2
-    for (int k = 0; k < kVectors; ++k) hn::StoreU(sum[i][k], d, acc + i * dim + k * hn::Lanes(d));
-  }
-}
-
-template <int kCount, class T>
-void accumulate(int count, const float* weights, const T* values, int64_t dim, int n, float* acc) {
-  if (count < kCount) {
-    if constexpr (kCount > 1) accumulate<kCount - 1>(count, weights, values, dim, n, acc);
-    return;
-  }
-  const F32 d;
-  int64_t c = 0;
-  for (; c + 2 * kLanes <= dim; c += 2 * kLanes) {
-    accumulate_columns<kCount, 2>(d, weights, values + c, dim, n, acc + c);
-  }
-  for (; c + kLanes <= dim; c += kLanes) {
-    accumulate_columns<kCount, 1>(d, weights, values + c, dim, n, acc + c);
-  }
-  for (; c < dim; c += kQuarterLanes) {
-    accumulate_columns<kCount, 1>(Quarter(), weights, values + c, dim, n, acc + c);
-  }
-}
-
-// Turns the raw products of one query into weights exp(score - max), in place.
-void softmax(float scale, float cap, const ActiveQuery& query, float* scores, float* max,
-             float* sum) {
-  const F32 d;
-  const auto lo = hn::Set(d, static_cast<float>(query.lo));
-  const auto hi = hn::Set(d, static_cast<float>(query.hi));
-  const auto gain = hn::Set(d, query.log_gain);
-  const auto one = hn::Set(d, 1.0f), two = hn::Set(d, 2.0f);
-  // Lanes stand at fixed entries of the span, so the sums do not depend on where lo and hi lie.
-  const int64_t first = query.lo / kLanes * kLanes;
-  auto largest = hn::Set(d, kNothing);
-  for (int64_t j = first; j < query.hi; j += kLanes) {
-    auto score = hn::Mul(hn::LoadU(d, scores + j), hn::Set(d, scale));
-    if (cap > 0) {  // tanh(x) = 1 - 2 / (exp(2 x) + 1)
-      const auto e = exp_f32(d, hn::Mul(score, hn::Set(d, 2.0f / cap)));
-      score = hn::Mul(hn::Set(d, cap), hn::Sub(one, hn::Div(two, hn::Add(e, one))));
-    }
-    score = hn::Add(score, gain);
-    const auto entry = hn::Iota(d, static_cast<float>(j));
-    const auto visible = hn::And(hn::Ge(entry, lo), hn::Lt(entry, hi));
-    score = hn::IfThenElse(visible, score, hn::Set(d, kNothing));
-    largest = hn::Max(largest, score);
-    hn::StoreU(score, d, scores + j);
-  }
-  *max = hn::GetLane(hn::MaxOfLanes(d, largest));
-  if (*max == kNothing) return;
-  auto total = hn::Zero(d);
-  for (int64_t j = first; j < query.hi; j += kLanes) {
-    const auto weight = exp_f32(d, hn::Sub(hn::LoadU(d, scores + j), hn::Set(d, *max)));
-    total = hn::Add(total, weight);
-    hn::StoreU(weight, d, scores + j);
-  }
-  *sum = hn::GetLane(hn::SumOfLanes(d, total));
-}
-
-float exp_scalar(float x) {
-  const F32 d;
-  return hn::GetLane(exp_f32(d, hn::Set(d, x)));
-}
-
-// Adds one slot of `from` to one slot of `into` by the running-maximum rule.
-void merge_slot(const SoftmaxState& into, int64_t to, const SoftmaxState& from, int64_t slot,
-                int64_t dim) {
-  if (from.max[slot] == kNothing) return;
-  const float* source = from.acc + slot * dim;
-  float* target = into.acc + to * dim;
-  if (into.max[to] == kNothing) {
-    into.max[to] = from.max[slot];
-    into.sum[to] = from.sum[slot];
-    std::copy_n(source, dim, target);
-    return;
-  }
-  const float max = std::max(into.max[to], from.max[slot]);
-  const float keep = exp_scalar(into.max[to] - max);
-  const float take = exp_scalar(from.max[slot] - max);
-  into.max[to] = max;
-  into.sum[to] = into.sum[to] * keep + from.sum[slot] * take;
-  for (int64_t c = 0; c < dim; ++c) target[c] = target[c] * keep + source[c] * take;
-}
 
 // Finds the queries of the tile that see anything of the span and packs them. Returns their count.
 int collect_active(const AttentionArgs& args, const AttentionTile& tile, const AttentionSpan& span,
@@ -245,15 +42,16 @@ int collect_active(const AttentionArgs& args, const AttentionTile& tile, const A
       lo = std::max(lo, position - args.window + 1 - segment.position_offset);
     }
     if (lo >= hi) continue;
-    const float* query = args.query + ((segment.query_variant * args.n_rows + row) * args.n_heads +
-                                       first_head) * dim;
+    const float* query =
+        args.query +
+        ((segment.query_variant * args.n_rows + row) * args.n_heads + first_head) * dim;
     for (int32_t h = 0; h < group; ++h) {
       const float gain = segment.log_gain == nullptr ? 0.0f : segment.log_gain[first_head + h];
       if (gain == kNothing) continue;
       std::copy_n(query + h * dim, dim, scratch.queries + count * dim);
-      scratch.active[static_cast<size_t>(count++)] = {
-          static_cast<int32_t>(i * group + h), static_cast<int32_t>(lo - origin),
-          static_cast<int32_t>(hi - origin), gain};
+      scratch.active[static_cast<size_t>(count++)] = {static_cast<int32_t>(i * group + h),
+                                                      static_cast<int32_t>(lo - origin),
+                                                      static_cast<int32_t>(hi - origin), gain};
     }
   }
   return count;
@@ -339,8 +137,7 @@ void attend_span(const AttentionArgs& args, const AttentionTile& tile, const Att
     if (convert) convert_rows(values, all.lo, all.hi, dim, scratch.values);
     for (int first = 0; first < n_active; first += kMaxQueries) {
       const int count = std::min(n_active - first, kMaxQueries);
-      const float* weights =
-          scratch.scores + first * kAttentionSpan + block * kKvBlockTokens;
+      const float* weights = scratch.scores + first * kAttentionSpan + block * kKvBlockTokens;
       float* acc = scratch.partial.acc + first * dim;
       if (convert) {
         accumulate_block(active + first, count, block, weights, scratch.values, dim, acc);
@@ -506,8 +303,8 @@ void AttentionScratch::resize(int64_t slots, int64_t head_dim) {
   const int64_t block = lines(kKvBlockTokens * head_dim);
   const int64_t query = lines(slots * head_dim);
   const int64_t states = lines(state_floats(slots, head_dim));
-  float* next = arena_.reserve(
-      static_cast<size_t>(2 * block + query + slots * kAttentionSpan + 2 * states));
+  float* next =
+      arena_.reserve(static_cast<size_t>(2 * block + query + slots * kAttentionSpan + 2 * states));
   const auto take = [&next](int64_t floats) { return std::exchange(next, next + floats); };
   keys = take(block);
   values = take(block);

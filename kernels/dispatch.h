@@ -19,9 +19,9 @@ inline tl::unexpected<Error> no_such_backend(std::string op) {
 
 // Returns kInvalidArgument from a dispatcher; `op` names the op:
 //   SUTURE_REQUIRE(n_rows >= 0, "rope", "n_rows={}", n_rows);
-#define SUTURE_REQUIRE(condition, op, ...)                                                     \
-  do {                                                                                         \
-    if (!(condition)) [[unlikely]]                                                             \
-      return ::suture::fail(::suture::ErrorCode::kInvalidArgument,                             \
-                            "not " #condition ": " + ::fmt::format(__VA_ARGS__), op);          \
+#define SUTURE_REQUIRE(condition, op, ...)                                            \
+  do {                                                                                \
+    if (!(condition)) [[unlikely]]                                                    \
+      return ::suture::fail(::suture::ErrorCode::kInvalidArgument,                    \
+                            "not " #condition ": " + ::fmt::format(__VA_ARGS__), op); \
   } while (false)

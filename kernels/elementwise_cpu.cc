@@ -5,7 +5,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/cpu/exp-inl.h"
+#include "kernels/cpu/exp_inl.h"
 #include "kernels/cpu/ops.h"
 
 HWY_BEFORE_NAMESPACE();

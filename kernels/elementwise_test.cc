@@ -31,8 +31,7 @@ TEST(GatedSiluTest, NanStaysNanAndInfinitiesHaveTheirLimits) {
     const float infinity = std::numeric_limits<float>::infinity();
     std::vector<float> gate = {std::nanf(""), infinity, 0, -1000};
     const std::vector<float> up(4, 1.0f);
-    ASSERT_TRUE(
-        gated_silu(*cpu_stream(1), gate.data(), up.data(), 4, gate.data()).has_value());
+    ASSERT_TRUE(gated_silu(*cpu_stream(1), gate.data(), up.data(), 4, gate.data()).has_value());
     EXPECT_TRUE(std::isnan(gate[0]));
     EXPECT_EQ(gate[1], infinity);
     EXPECT_EQ(gate[2], 0);

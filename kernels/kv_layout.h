@@ -24,9 +24,7 @@ struct KvShape {
   int64_t element_bytes() const { return dtype == DType::kF32 ? 4 : 2; }
   int64_t block_bytes() const { return 2 * half_block_elements() * element_bytes(); }
   // Bytes of K and V that one token occupies in all layers.
-  int64_t token_bytes() const {
-    return 2ll * n_layers * n_kv_heads * head_dim * element_bytes();
-  }
+  int64_t token_bytes() const { return 2ll * n_layers * n_kv_heads * head_dim * element_bytes(); }
 
   bool operator==(const KvShape&) const = default;
 };

@@ -8,8 +8,8 @@ namespace suture {
 Status check_kv_shape(const KvShape& shape, const char* op) {
   SUTURE_REQUIRE(shape.n_kv_heads > 0 && shape.head_dim > 0, op, "n_kv_heads={} head_dim={}",
                  shape.n_kv_heads, shape.head_dim);
-  const bool is_float = shape.dtype == DType::kF32 || shape.dtype == DType::kF16 ||
-                        shape.dtype == DType::kBf16;
+  const bool is_float =
+      shape.dtype == DType::kF32 || shape.dtype == DType::kF16 || shape.dtype == DType::kBf16;
   SUTURE_REQUIRE(is_float, op, "dtype={}", dtype_name(shape.dtype));
   return {};
 }

@@ -22,9 +22,7 @@ struct Bf16 {
 
 float to_f32(float value) { return value; }
 float to_f32(_Float16 value) { return static_cast<float>(value); }
-float to_f32(Bf16 value) {
-  return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16);
-}
+float to_f32(Bf16 value) { return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16); }
 
 void store(float value, float& target) { target = value; }
 void store(float value, _Float16& target) { target = static_cast<_Float16>(value); }

@@ -20,8 +20,12 @@ TEST(KvRowsTest, GatherReturnsWhatWasAppendedHeadByHead) {
     constexpr int64_t kBegin = 5, kEnd = 97;
     std::vector<float> key(static_cast<size_t>((kEnd - kBegin) * sequence.width()));
     std::vector<float> value(key.size());
-    const KvGatherArgs args{.key = key.data(), .value = value.data(), .begin = kBegin,
-                            .end = kEnd, .shape = shape, .kv = sequence.view()};
+    const KvGatherArgs args{.key = key.data(),
+                            .value = value.data(),
+                            .begin = kBegin,
+                            .end = kEnd,
+                            .shape = shape,
+                            .kv = sequence.view()};
     ASSERT_TRUE(kv_gather(*cpu_stream(2), args).has_value());
     size_t i = 0;
     for (int64_t head = 0; head < 3; ++head) {
@@ -45,7 +49,8 @@ TEST(KvRowsTest, RowsLieWhereTheLayoutSays) {
   const float* floats = reinterpret_cast<const float*>(block);
   // Token 35 is row 3 of block 1; head 1; K first, then V.
   for (int64_t c = 0; c < 4; ++c) {
-    EXPECT_EQ(floats[(1 * 32 + 3) * 4 + c], sequence.key[static_cast<size_t>((35 * 2 + 1) * 4 + c)]);
+    EXPECT_EQ(floats[(1 * 32 + 3) * 4 + c],
+              sequence.key[static_cast<size_t>((35 * 2 + 1) * 4 + c)]);
     EXPECT_EQ(floats[2 * 32 * 4 + (1 * 32 + 3) * 4 + c],
               sequence.value[static_cast<size_t>((35 * 2 + 1) * 4 + c)]);
   }

@@ -42,9 +42,9 @@ TEST(RmsNormTest, InPlaceAndInAnyCompanyTheBitsAreTheSame) {
   auto stream = cpu_stream(3);
   ASSERT_TRUE(
       rms_norm(*stream, x.data(), weight.data(), kRows, kWidth, 1e-6f, out.data()).has_value());
-  ASSERT_TRUE(rms_norm(*stream, in_place.data(), weight.data(), kRows, kWidth, 1e-6f,
-                       in_place.data())
-                  .has_value());
+  ASSERT_TRUE(
+      rms_norm(*stream, in_place.data(), weight.data(), kRows, kWidth, 1e-6f, in_place.data())
+          .has_value());
   EXPECT_EQ(out, in_place);
   const float* last = x.data() + (kRows - 1) * kWidth;
   ASSERT_TRUE(rms_norm(*stream, last, weight.data(), 1, kWidth, 1e-6f, single.data()).has_value());

@@ -18,8 +18,7 @@ struct Rotation {
     cosine.resize(half);
     sine.resize(half);
     for (size_t i = 0; i < half; ++i) {
-      const double angle =
-          static_cast<double>(position) * static_cast<double>(args.frequencies[i]);
+      const double angle = static_cast<double>(position) * static_cast<double>(args.frequencies[i]);
       cosine[i] = static_cast<float>(std::cos(angle) * args.attention_factor);
       sine[i] = static_cast<float>(std::sin(angle) * args.attention_factor);
     }
@@ -57,9 +56,8 @@ void rotate_rows(const RopeArgs& args, int64_t begin, int64_t end) {
 }  // namespace
 
 void rope_cpu(CpuStream& stream, const RopeArgs& args) {
-  stream.pool().parallel_for(args.n_rows, kGrain, [&](int64_t begin, int64_t end, int) {
-    rotate_rows(args, begin, end);
-  });
+  stream.pool().parallel_for(
+      args.n_rows, kGrain, [&](int64_t begin, int64_t end, int) { rotate_rows(args, begin, end); });
 }
 
 }  // namespace suture

@@ -13,7 +13,8 @@ namespace {
 std::vector<float> usual_frequencies(int32_t head_dim) {
   std::vector<float> frequencies;
   for (int32_t i = 0; i < head_dim; i += 2) {
-    frequencies.push_back(static_cast<float>(std::pow(10000.0, -i / static_cast<double>(head_dim))));
+    frequencies.push_back(
+        static_cast<float>(std::pow(10000.0, -i / static_cast<double>(head_dim))));
   }
   return frequencies;
 }
@@ -65,9 +66,14 @@ TEST(RopeTest, ShiftIsTheSameAsOtherPositionsAndWorksInPlace) {
     moved[static_cast<size_t>(i)] = 50 + i - 100;
   }
   std::vector<float> shifted(x.size()), in_place = x;
-  RopeArgs args{.x = x.data(), .out = shifted.data(), .positions = positions.data(),
-                .position_shift = -100, .frequencies = frequencies.data(), .n_rows = 10,
-                .n_heads = 2, .head_dim = 16};
+  RopeArgs args{.x = x.data(),
+                .out = shifted.data(),
+                .positions = positions.data(),
+                .position_shift = -100,
+                .frequencies = frequencies.data(),
+                .n_rows = 10,
+                .n_heads = 2,
+                .head_dim = 16};
   ASSERT_TRUE(rope(*cpu_stream(1), args).has_value());
   args.x = args.out = in_place.data();
   args.positions = moved.data();
@@ -80,8 +86,13 @@ TEST(RopeTest, RefusesArgumentsOutsideTheContract) {
   float x[2] = {1, 2}, frequency = 1;
   const int32_t position = 0;
   auto stream = cpu_stream(1);
-  const RopeArgs good{.x = x, .out = x, .positions = &position, .frequencies = &frequency,
-                      .n_rows = 1, .n_heads = 1, .head_dim = 2};
+  const RopeArgs good{.x = x,
+                      .out = x,
+                      .positions = &position,
+                      .frequencies = &frequency,
+                      .n_rows = 1,
+                      .n_heads = 1,
+                      .head_dim = 2};
   EXPECT_TRUE(rope(*stream, good).has_value());
   RopeArgs bad = good;
   bad.head_dim = 3;
