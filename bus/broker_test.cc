@@ -78,6 +78,10 @@ class BrokerTest : public ::testing::Test {
     }
     return *found();
   }
+  std::vector<std::pair<std::string, pid_t>> joined() {
+    const std::lock_guard lock(mutex_);
+    return joined_;
+  }
   size_t n_ends() {
     const std::lock_guard lock(mutex_);
     return ends_.size();
@@ -214,7 +218,7 @@ TEST_F(BrokerTest, PeerInOurProcessEndsWhenItDisconnects) {
 TEST_F(BrokerTest, ExitOfAProcessFreesItsNameForANewPeer) {
   const auto first = child("peer", "peer");
   const std::string first_id = first->hear();
-  EXPECT_EQ(joined_.at(0), std::pair(std::string("peer"), first->pid()));
+  EXPECT_EQ(joined(), (std::vector{std::pair(std::string("peer"), first->pid())}));
   first->say("go");
   const End end = end_of("peer");
   EXPECT_EQ(end.end, PeerEnd::kExited);
