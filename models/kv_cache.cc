@@ -48,11 +48,13 @@ class HeapKvCache final : public KvCache {
 
 Result<std::unique_ptr<KvCache>> make_heap_kv_cache(Device& device, const KvShape& shape,
                                                     int64_t capacity) {
-  const int64_t n_blocks = capacity > 0 ? kv_blocks_for(capacity) : 0;
+  constexpr int64_t kMaxEntries = int64_t{1} << 32;
+  const bool possible = capacity >= 1 && capacity <= kMaxEntries && shape.n_layers >= 1;
+  const int64_t n_blocks = possible ? kv_blocks_for(capacity) : 0;
   const auto bytes =
-      checked_product({static_cast<uint64_t>(shape.n_layers), static_cast<uint64_t>(n_blocks),
+      checked_product({static_cast<uint64_t>(n_blocks), static_cast<uint64_t>(shape.n_layers),
                        static_cast<uint64_t>(shape.block_bytes())});
-  if (n_blocks < 1 || n_blocks > UINT32_MAX || !bytes || *bytes == 0 || *bytes > INT64_MAX)
+  if (!possible || !bytes)
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("a K/V cache of {} entries in {} layers cannot be made", capacity,
                             shape.n_layers));

@@ -1,0 +1,155 @@
+// Real quantised models against float32 reference values (transformers on the dequantised weights).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "kernels/sampling.h"
+#include "models/test_models.h"
+#include "models/test_real_models.h"
+#include "models/weights.h"
+
+namespace suture {
+namespace {
+
+struct RealModel {
+  const char* name;
+  const char* golden;  // file in tests/data/real
+};
+
+std::ostream& operator<<(std::ostream& out, const RealModel& model) { return out << model.name; }
+
+// Largest allowed differences from the reference, in natural logarithms.
+struct Limits {
+  double top_logit;  // of the 20 best
+  double logsumexp;
+  double token_nll;
+  double mean_nll;
+};
+
+class ForwardRealTest : public ::testing::TestWithParam<RealModel> {
+ protected:
+  void SetUp() override {
+    SUTURE_REQUIRE_REAL_MODEL(GetParam().name);
+    auto model = LanguageModel::load(real_model_path(GetParam().name), "cpu", 0);
+    ASSERT_TRUE(model) << model.error().message();
+    model_ = std::move(*model);
+    std::ifstream file(std::string(SUTURE_TEST_DATA_DIR) + "/real/" + GetParam().golden);
+    golden_ = nlohmann::json::parse(file);
+    ASSERT_EQ(golden_["prompts"].size(), 8u);
+    scratch_ = model_->device().allocate(sizeof(float)).value();
+  }
+
+  double log_sum_exp_of(const float* logits) {
+    const int64_t vocab = model_->config().vocab_size;
+    EXPECT_TRUE(log_sum_exp(model_->stream(), logits, vocab, scratch_->as<float>()));
+    return to_host(*model_, scratch_->as<float>(), 1)[0];
+  }
+
+  std::vector<float> vocab_row(const float* logits) {
+    return to_host(*model_, logits, model_->config().vocab_size);
+  }
+
+  // `logits` of the prompt's last token.
+  void check_last(const nlohmann::json& prompt, const float* logits, const Limits& limits) {
+    EXPECT_NEAR(log_sum_exp_of(logits), prompt["logsumexp"].get<double>(), limits.logsumexp);
+    const auto row = vocab_row(logits);
+    for (size_t i = 0; i < prompt["top_ids"].size(); ++i)
+      EXPECT_NEAR(row[prompt["top_ids"][i].get<size_t>()], prompt["top_logits"][i].get<double>(),
+                  limits.top_logit);
+  }
+
+  // `logits_at` gives the logits of each of the prompt's rows, in order.
+  void check_every_token(const nlohmann::json& prompt,
+                         const std::function<const float*(int64_t row)>& logits_at,
+                         const Limits& limits) {
+    const auto ids = prompt["ids"].get<std::vector<int32_t>>();
+    const auto expected = prompt["token_nll"].get<std::vector<double>>();
+    ASSERT_EQ(expected.size() + 1, ids.size());
+    double sum = 0;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const float* logits = logits_at(static_cast<int64_t>(i));
+      const double nll = log_sum_exp_of(logits) - to_host(*model_, logits + ids[i + 1], 1)[0];
+      EXPECT_NEAR(nll, expected[i], limits.token_nll) << "token " << i;
+      sum += nll;
+    }
+    EXPECT_NEAR(sum / static_cast<double>(expected.size()), prompt["nll"].get<double>(),
+                limits.mean_nll);
+    check_last(prompt, logits_at(static_cast<int64_t>(expected.size())), limits);
+  }
+
+  std::unique_ptr<LanguageModel> model_;
+  std::unique_ptr<Buffer> scratch_;
+  nlohmann::json golden_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Models, ForwardRealTest,
+                         ::testing::Values(RealModel{"smollm2-135m-instruct", "smol.json"},
+                                           RealModel{"qwen2.5-coder-0.5b-instruct", "q05.json"},
+                                           RealModel{"qwen2.5-coder-1.5b-instruct", "q15.json"}),
+                         [](const auto& test) {
+                           return std::filesystem::path(test.param.golden).stem().string();
+                         });
+
+// With float32 K/V nothing is rounded but sums.
+TEST_P(ForwardRealTest, Float32PassMatchesTheReference) {
+  constexpr Limits kLimits = {2e-3, 2e-3, 5e-3, 1e-3};
+  ModelConfig config = model_->config();
+  config.kv_dtype = DType::kF32;
+  const auto weights = load_weights(model_->checkpoint(), model_->device());
+  ASSERT_TRUE(weights) << weights.error().message();
+  auto forward = Forward::create(config, *weights, model_->device(), model_->stream()).value();
+  for (const auto& prompt : golden_["prompts"]) {
+    SCOPED_TRACE(prompt["name"]);
+    const auto ids = prompt["ids"].get<std::vector<int32_t>>();
+    auto cache = make_heap_kv_cache(model_->device(), config.kv_shape(), kPrefillGrid).value();
+    ForwardArgs args;
+    args.token_ids = ids;
+    args.cache = cache.get();
+    args.first_logits_row = std::ssize(ids);
+    ASSERT_TRUE(forward->run(args));
+    const float* block = nullptr;  // rows from a multiple of kMaxLogitsRows on
+    const auto logits_at = [&](int64_t row) {
+      const int64_t in_block = row % Forward::kMaxLogitsRows;
+      const int64_t rows = std::min(Forward::kMaxLogitsRows, std::ssize(ids) - row);
+      if (in_block == 0) block = forward->logits(row, rows).value();
+      return block + in_block * config.vocab_size;
+    };
+    check_every_token(prompt, logits_at, kLimits);
+  }
+}
+
+// As the product runs: K/V rounded to 16 bits, generated tokens with 8-bit activations. Then greedy
+// choices may part from the reference, but only where it hardly prefers its own.
+TEST_P(ForwardRealTest, HalfPrecisionCacheAndQuantisedDecodingStayClose) {
+  constexpr Limits kLimits = {0.06, 0.02, 0, 0};  // twice what was seen
+  constexpr double kUnsureMargin = 0.3;
+  for (const auto& prompt : golden_["prompts"]) {
+    SCOPED_TRACE(prompt["name"]);
+    const auto ids = prompt["ids"].get<std::vector<int32_t>>();
+    auto cache = model_->make_cache(kPrefillGrid).value();
+    PrefillArgs args;
+    args.token_ids = ids;
+    args.cache = cache.get();
+    auto logits = model_->prefill(args);
+    ASSERT_TRUE(logits) << logits.error().message();
+    check_last(prompt, *logits, kLimits);
+    for (size_t step = 0; step < prompt["greedy"].size(); ++step) {
+      const auto row = vocab_row(*logits);
+      const auto best = std::max_element(row.begin(), row.end()) - row.begin();
+      if (best != prompt["greedy"][step].get<int64_t>()) {
+        EXPECT_LT(prompt["greedy_margin"][step].get<double>(), kUnsureMargin) << "step " << step;
+        break;
+      }
+      logits = model_->decode(static_cast<int32_t>(best), *cache);
+      ASSERT_TRUE(logits) << logits.error().message();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace suture
