@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 
@@ -20,7 +21,8 @@ long futex(std::atomic<uint32_t>& word, int operation, uint32_t value, const tim
 }
 
 timespec to_timespec(Deadline deadline) {
-  const auto since = deadline.time_since_epoch();
+  // The kernel refuses times before 0, which have passed as well.
+  const auto since = std::max(deadline.time_since_epoch(), Deadline::duration::zero());
   const auto seconds = std::chrono::floor<std::chrono::seconds>(since);
   const auto rest = std::chrono::duration_cast<std::chrono::nanoseconds>(since - seconds);
   timespec time{};

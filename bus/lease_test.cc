@@ -98,6 +98,7 @@ TEST_F(LeaseTest, NoLeaseOnARecycledStream) {
   std::atomic<int> taken{0};
   const auto read = [&] {
     while (!done) {
+      std::this_thread::yield();
       const StreamId id{0, generation.load()};
       const auto lease = Lease::take(control_, id, PeerId{2});
       if (!lease) continue;
@@ -107,15 +108,17 @@ TEST_F(LeaseTest, NoLeaseOnARecycledStream) {
   };
   std::thread first(read);
   std::thread second(read);
-  int opened = 0;
-  while (opened < 2000 || taken < 100) {
-    auto writer = slab_->open_stream(small_info(), 32);
-    if (!writer || (*writer)->id().slot != 0) {
+  for (int opened = 0; opened < 400;) {
+    const auto writer = slab_->open_stream(small_info(), 32);
+    if (!writer || (*writer)->id().slot != 0) {  // slot 0 waits for the end of a lease
       std::this_thread::yield();
       continue;
     }
     generation = (*writer)->id().generation;
-    if (++opened % 8 == 0) std::this_thread::yield();
+    // Every other stream is closed while readers are still on their way to it.
+    const int before = taken;
+    while (opened % 2 == 0 && taken == before) std::this_thread::yield();
+    ++opened;
   }
   done = true;
   first.join();
