@@ -1,31 +1,27 @@
-// Plain loops, compiled for each instruction set so that the compiler may use the conversion
-// instructions of F16C and AVX-512.
-#include "kernels/cpu/simd_targets.h"
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/kv_rows_cpu.cc"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
-
 #include <bit>
 
+#include "kernels/cpu/half.h"
 #include "kernels/cpu/ops.h"
 
-HWY_BEFORE_NAMESPACE();
 namespace suture {
-namespace HWY_NAMESPACE {
 namespace {
+
+constexpr int64_t kGrain = 16;  // rows; fewer are not worth waking another thread
+
+struct Half {
+  uint16_t bits;
+};
 
 struct Bf16 {
   uint16_t bits;
 };
 
 float to_f32(float value) { return value; }
-float to_f32(_Float16 value) { return static_cast<float>(value); }
+float to_f32(Half value) { return half_to_float(value.bits); }
 float to_f32(Bf16 value) { return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16); }
 
 void store(float value, float& target) { target = value; }
-void store(float value, _Float16& target) { target = static_cast<_Float16>(value); }
+void store(float value, Half& target) { target.bits = float_to_half(value); }
 void store(float value, Bf16& target) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t to_even = 0x7fff + ((bits >> 16) & 1);
@@ -68,7 +64,7 @@ void gather_rows(const KvGatherArgs& args, int64_t begin, int64_t end) {
 
 void append(const KvAppendArgs& args, int64_t begin, int64_t end) {
   switch (args.shape.dtype) {
-    case DType::kF16: append_rows<_Float16>(args, begin, end); break;
+    case DType::kF16: append_rows<Half>(args, begin, end); break;
     case DType::kBf16: append_rows<Bf16>(args, begin, end); break;
     default: append_rows<float>(args, begin, end); break;
   }
@@ -76,39 +72,23 @@ void append(const KvAppendArgs& args, int64_t begin, int64_t end) {
 
 void gather(const KvGatherArgs& args, int64_t begin, int64_t end) {
   switch (args.shape.dtype) {
-    case DType::kF16: gather_rows<_Float16>(args, begin, end); break;
+    case DType::kF16: gather_rows<Half>(args, begin, end); break;
     case DType::kBf16: gather_rows<Bf16>(args, begin, end); break;
     default: gather_rows<float>(args, begin, end); break;
   }
 }
 
 }  // namespace
-}  // namespace HWY_NAMESPACE
-}  // namespace suture
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace suture {
-namespace {
-
-HWY_EXPORT(append);
-HWY_EXPORT(gather);
-
-constexpr int64_t kGrain = 16;  // rows; fewer are not worth waking another thread
-
-}  // namespace
 
 void kv_append_cpu(CpuStream& stream, const KvAppendArgs& args) {
-  stream.pool().parallel_for(args.n_rows, kGrain, [&](int64_t begin, int64_t end, int) {
-    HWY_DYNAMIC_DISPATCH(append)(args, begin, end);
-  });
+  stream.pool().parallel_for(args.n_rows, kGrain,
+                             [&](int64_t begin, int64_t end, int) { append(args, begin, end); });
 }
 
 void kv_gather_cpu(CpuStream& stream, const KvGatherArgs& args) {
   stream.pool().parallel_for(args.end - args.begin, kGrain, [&](int64_t begin, int64_t end, int) {
-    HWY_DYNAMIC_DISPATCH(gather)(args, args.begin + begin, args.begin + end);
+    gather(args, args.begin + begin, args.begin + end);
   });
 }
 
 }  // namespace suture
-#endif  // HWY_ONCE

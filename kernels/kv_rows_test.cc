@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "kernels/test_kv.h"
-#include "kernels/test_targets.h"
 
 namespace suture {
 namespace {
@@ -71,30 +70,26 @@ float through(DType dtype, float x) {
 }
 
 TEST(KvRowsTest, HalvesRoundToNearestEven) {
-  for_each_target([] {
-    const float ulp = std::ldexp(1.0f, -10);
-    EXPECT_EQ(through(DType::kF16, 1 + ulp / 2), 1.0f);
-    EXPECT_EQ(through(DType::kF16, 1 + 3 * ulp / 2), 1 + 2 * ulp);
-    EXPECT_EQ(through(DType::kF16, std::nextafter(1 + ulp / 2, 2.0f)), 1 + ulp);
-    EXPECT_EQ(through(DType::kF16, -65504.0f), -65504.0f);
-    EXPECT_EQ(through(DType::kF16, 65520.0f), std::numeric_limits<float>::infinity());
-    EXPECT_EQ(through(DType::kF16, std::ldexp(1.0f, -24)), std::ldexp(1.0f, -24));
-    EXPECT_EQ(through(DType::kF16, std::ldexp(1.0f, -25)), 0.0f);
-    EXPECT_TRUE(std::isnan(through(DType::kF16, std::nanf(""))));
-  });
+  const float ulp = std::ldexp(1.0f, -10);
+  EXPECT_EQ(through(DType::kF16, 1 + ulp / 2), 1.0f);
+  EXPECT_EQ(through(DType::kF16, 1 + 3 * ulp / 2), 1 + 2 * ulp);
+  EXPECT_EQ(through(DType::kF16, std::nextafter(1 + ulp / 2, 2.0f)), 1 + ulp);
+  EXPECT_EQ(through(DType::kF16, -65504.0f), -65504.0f);
+  EXPECT_EQ(through(DType::kF16, 65520.0f), std::numeric_limits<float>::infinity());
+  EXPECT_EQ(through(DType::kF16, std::ldexp(1.0f, -24)), std::ldexp(1.0f, -24));
+  EXPECT_EQ(through(DType::kF16, std::ldexp(1.0f, -25)), 0.0f);
+  EXPECT_TRUE(std::isnan(through(DType::kF16, std::nanf(""))));
 }
 
 TEST(KvRowsTest, BrainFloatsRoundToNearestEven) {
-  for_each_target([] {
-    const float ulp = std::ldexp(1.0f, -7);
-    EXPECT_EQ(through(DType::kBf16, 1 + ulp / 2), 1.0f);
-    EXPECT_EQ(through(DType::kBf16, 1 + 3 * ulp / 2), 1 + 2 * ulp);
-    EXPECT_EQ(through(DType::kBf16, std::nextafter(1 + ulp / 2, 2.0f)), 1 + ulp);
-    EXPECT_EQ(through(DType::kBf16, -std::numeric_limits<float>::max()),
-              -std::numeric_limits<float>::infinity());
-    EXPECT_TRUE(std::isnan(through(DType::kBf16, std::bit_cast<float>(0x7f800001u))));
-    EXPECT_TRUE(std::isnan(through(DType::kBf16, std::bit_cast<float>(0xffffffffu))));
-  });
+  const float ulp = std::ldexp(1.0f, -7);
+  EXPECT_EQ(through(DType::kBf16, 1 + ulp / 2), 1.0f);
+  EXPECT_EQ(through(DType::kBf16, 1 + 3 * ulp / 2), 1 + 2 * ulp);
+  EXPECT_EQ(through(DType::kBf16, std::nextafter(1 + ulp / 2, 2.0f)), 1 + ulp);
+  EXPECT_EQ(through(DType::kBf16, -std::numeric_limits<float>::max()),
+            -std::numeric_limits<float>::infinity());
+  EXPECT_TRUE(std::isnan(through(DType::kBf16, std::bit_cast<float>(0x7f800001u))));
+  EXPECT_TRUE(std::isnan(through(DType::kBf16, std::bit_cast<float>(0xffffffffu))));
 }
 
 TEST(KvRowsTest, RefusesArgumentsOutsideTheContract) {

@@ -19,18 +19,17 @@
 HWY_BEFORE_NAMESPACE();
 namespace suture {
 namespace HWY_NAMESPACE {
-namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
 using F32 = hn::CappedTag<float, 16>;
 using Quarter = hn::CappedTag<float, 4>;  // head_dim is a multiple of 4
-constexpr float kNothing = -std::numeric_limits<float>::infinity();
-constexpr int64_t kLanes = hn::MaxLanes(F32());
-constexpr int64_t kQuarterLanes = hn::MaxLanes(Quarter());  // 1 on a CPU without AVX2
+inline constexpr float kNothing = -std::numeric_limits<float>::infinity();
+inline constexpr int64_t kLanes = hn::MaxLanes(F32());
+inline constexpr int64_t kQuarterLanes = hn::MaxLanes(Quarter());  // 1 on a CPU without AVX2
 
 // Queries that share each load of K or V; with two vectors of entries they fill the registers.
-constexpr int kMaxQueries = HWY_TARGET <= HWY_AVX3 ? 8 : 6;
+inline constexpr int kMaxQueries = HWY_TARGET <= HWY_AVX3 ? 8 : 6;
 
 template <class D>
 HWY_INLINE hn::Vec<D> load_f32(D d, const float* source) {
@@ -163,8 +162,8 @@ void accumulate(int count, const float* weights, const T* values, int64_t dim, i
 }
 
 // Turns the raw products of one query into weights exp(score - max), in place.
-void softmax(float scale, float cap, const ActiveQuery& query, float* scores, float* max,
-             float* sum) {
+inline void softmax(float scale, float cap, const ActiveQuery& query, float* scores, float* max,
+                    float* sum) {
   const F32 d;
   const auto lo = hn::Set(d, static_cast<float>(query.lo));
   const auto hi = hn::Set(d, static_cast<float>(query.hi));
@@ -197,14 +196,14 @@ void softmax(float scale, float cap, const ActiveQuery& query, float* scores, fl
   *sum = hn::GetLane(hn::SumOfLanes(d, total));
 }
 
-float exp_scalar(float x) {
+inline float exp_scalar(float x) {
   const F32 d;
   return hn::GetLane(exp_f32(d, hn::Set(d, x)));
 }
 
 // Adds one slot of `from` to one slot of `into` by the running-maximum rule.
-void merge_slot(const SoftmaxState& into, int64_t to, const SoftmaxState& from, int64_t slot,
-                int64_t dim) {
+inline void merge_slot(const SoftmaxState& into, int64_t to, const SoftmaxState& from, int64_t slot,
+                       int64_t dim) {
   if (from.max[slot] == kNothing) return;
   const float* source = from.acc + slot * dim;
   float* target = into.acc + to * dim;
@@ -222,7 +221,6 @@ void merge_slot(const SoftmaxState& into, int64_t to, const SoftmaxState& from, 
   for (int64_t c = 0; c < dim; ++c) target[c] = target[c] * keep + source[c] * take;
 }
 
-}  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace suture
 HWY_AFTER_NAMESPACE();
