@@ -1,0 +1,137 @@
+#include "launcher/answer_json.h"
+
+#include <optional>
+#include <string_view>
+
+namespace suture {
+namespace {
+
+constexpr std::string_view kWhere = "attach message";
+
+// Runs `read` on the JSON; what it throws becomes an error that names the field.
+template <typename T, typename Read>
+Result<T> checked(const nlohmann::json& json, Read read) {
+  try {
+    T value;
+    read(json, value);
+    return value;
+  } catch (const nlohmann::json::exception& error) {
+    return fail(ErrorCode::kCorrupt, error.what(), std::string(kWhere),
+                "both ends must be the same version of suture");
+  }
+}
+
+void read_figures(const nlohmann::json& json, ProcessFigures& figures) {
+  json.at("name").get_to(figures.name);
+  json.at("role").get_to(figures.role);
+  json.at("prompt_tokens").get_to(figures.prompt_tokens);
+  json.at("prefill_s").get_to(figures.prefill_seconds);
+  json.at("decoded_tokens").get_to(figures.decoded_tokens);
+  json.at("decode_s").get_to(figures.decode_seconds);
+  json.at("bus_waits").get_to(figures.bus_waits);
+  json.at("bus_wait_s").get_to(figures.bus_wait_seconds);
+  json.at("kv_bytes_published").get_to(figures.kv_bytes_published);
+  json.at("kv_bytes_read").get_to(figures.kv_bytes_read);
+  json.at("resident_bytes").get_to(figures.resident_bytes);
+}
+
+FinishReason reason_named(std::string_view name) {
+  for (const FinishReason reason :
+       {FinishReason::kStop, FinishReason::kLength, FinishReason::kCancelled})
+    if (finish_reason_name(reason) == name) return reason;
+  return FinishReason::kError;
+}
+
+ErrorCode code_named(std::string_view name) {
+  for (int code = 0; code <= static_cast<int>(ErrorCode::kBusy); ++code)
+    if (error_code_name(static_cast<ErrorCode>(code)) == name) return static_cast<ErrorCode>(code);
+  return ErrorCode::kIo;
+}
+
+}  // namespace
+
+nlohmann::json to_json(const ProcessFigures& figures) {
+  return {{"name", figures.name},
+          {"role", figures.role},
+          {"prompt_tokens", figures.prompt_tokens},
+          {"prefill_s", figures.prefill_seconds},
+          {"decoded_tokens", figures.decoded_tokens},
+          {"decode_s", figures.decode_seconds},
+          {"bus_waits", figures.bus_waits},
+          {"bus_wait_s", figures.bus_wait_seconds},
+          {"kv_bytes_published", figures.kv_bytes_published},
+          {"kv_bytes_read", figures.kv_bytes_read},
+          {"resident_bytes", figures.resident_bytes}};
+}
+
+nlohmann::json to_json(const Answer& answer) {
+  nlohmann::json json = {{"text", answer.text},
+                         {"token_ids", answer.token_ids},
+                         {"finish_reason", finish_reason_name(answer.reason)},
+                         {"prompt_tokens", answer.prompt_tokens},
+                         {"first_token_s", answer.first_token_seconds},
+                         {"seconds", answer.seconds},
+                         {"processes", nlohmann::json::array()},
+                         {"degraded", nlohmann::json::array()}};
+  for (const ProcessFigures& figures : answer.figures) json["processes"].push_back(to_json(figures));
+  for (const Degraded& lost : answer.degraded)
+    json["degraded"].push_back({{"slave", lost.slave}, {"token", lost.token}, {"why", lost.why}});
+  for (const TraceSpan& span : answer.spans)
+    json["spans"].push_back({{"process", span.process},
+                             {"name", span.name},
+                             {"start_ns", span.start_ns},
+                             {"duration_ns", span.duration_ns}});
+  return json;
+}
+
+nlohmann::json to_json(const AskOptions& options) {
+  return {{"text", options.text},
+          {"max_tokens", options.max_tokens},
+          {"temperature", options.sampling.temperature},
+          {"top_k", options.sampling.top_k},
+          {"top_p", options.sampling.top_p},
+          {"seed", options.sampling.seed}};
+}
+
+Result<Answer> answer_from_json(const nlohmann::json& source) {
+  return checked<Answer>(source, [](const nlohmann::json& json, Answer& answer) {
+    json.at("text").get_to(answer.text);
+    json.at("token_ids").get_to(answer.token_ids);
+    answer.reason = reason_named(json.at("finish_reason").get<std::string>());
+    json.at("prompt_tokens").get_to(answer.prompt_tokens);
+    json.at("first_token_s").get_to(answer.first_token_seconds);
+    json.at("seconds").get_to(answer.seconds);
+    for (const nlohmann::json& process : json.at("processes"))
+      read_figures(process, answer.figures.emplace_back());
+    for (const nlohmann::json& lost : json.at("degraded"))
+      answer.degraded.push_back({lost.at("slave").get<std::string>(),
+                                 lost.at("token").get<int64_t>(), lost.at("why").get<std::string>()});
+    if (!json.contains("spans")) return;
+    for (const nlohmann::json& span : json.at("spans"))
+      answer.spans.push_back({span.at("process").get<std::string>(),
+                              span.at("name").get<std::string>(), span.at("start_ns").get<int64_t>(),
+                              span.at("duration_ns").get<int64_t>()});
+  });
+}
+
+Result<AskOptions> ask_options_from_json(const nlohmann::json& source) {
+  return checked<AskOptions>(source, [](const nlohmann::json& json, AskOptions& options) {
+    json.at("text").get_to(options.text);
+    json.at("max_tokens").get_to(options.max_tokens);
+    json.at("temperature").get_to(options.sampling.temperature);
+    json.at("top_k").get_to(options.sampling.top_k);
+    json.at("top_p").get_to(options.sampling.top_p);
+    json.at("seed").get_to(options.sampling.seed);
+  });
+}
+
+Result<Error> error_from_json(const nlohmann::json& source) {
+  return checked<Error>(source, [](const nlohmann::json& json, Error& error) {
+    error.code = code_named(json.at("code").get<std::string>());
+    json.at("what").get_to(error.what);
+    json.at("where").get_to(error.where);
+    json.at("remedy").get_to(error.remedy);
+  });
+}
+
+}  // namespace suture

@@ -1,0 +1,58 @@
+#include "launcher/answer_json.h"
+
+#include <gtest/gtest.h>
+
+#include "launcher/command.h"
+
+namespace suture {
+namespace {
+
+Answer sample() {
+  Answer answer;
+  answer.text = "1911, 苏州";
+  answer.token_ids = {1, 2, 3};
+  answer.reason = FinishReason::kLength;
+  answer.prompt_tokens = 40;
+  answer.first_token_seconds = 0.5;
+  answer.seconds = 1.5;
+  answer.figures = {{.name = "master", .role = "master", .prompt_tokens = 40, .decoded_tokens = 3}};
+  answer.degraded = {{"doc", 2, "process exited"}};
+  answer.spans = {{"master", "decode", 10, 20}};
+  return answer;
+}
+
+TEST(AnswerJsonTest, AnswersComeBackAsTheyWere) {
+  const auto json = nlohmann::json::parse(to_json(sample()).dump());
+  const auto back = answer_from_json(json);
+  ASSERT_TRUE(back.has_value()) << back.error().message();
+  EXPECT_EQ(to_json(*back), to_json(sample()));
+  EXPECT_EQ(back->text, "1911, 苏州");
+  EXPECT_EQ(back->reason, FinishReason::kLength);
+  EXPECT_EQ(back->degraded[0].token, 2);
+}
+
+TEST(AnswerJsonTest, EveryMissingFieldIsNamed) {
+  const nlohmann::json whole = to_json(AskOptions{.text = "x", .max_tokens = 4, .sampling = {}});
+  ASSERT_TRUE(ask_options_from_json(whole).has_value());
+  for (const auto& [key, value] : whole.items()) {
+    nlohmann::json part = whole;
+    part.erase(key);
+    const auto options = ask_options_from_json(part);
+    ASSERT_FALSE(options.has_value()) << key;
+    EXPECT_NE(options.error().what.find(key), std::string::npos) << options.error().what;
+    part[key] = nlohmann::json::array();
+    EXPECT_FALSE(ask_options_from_json(part).has_value()) << key;
+  }
+  EXPECT_FALSE(answer_from_json(nlohmann::json::array()).has_value());
+}
+
+TEST(AnswerJsonTest, ErrorsKeepTheirCode) {
+  const Error error{ErrorCode::kLost, "gone", "slave", "start it"};
+  const auto back = error_from_json(error_json(error));
+  ASSERT_TRUE(back.has_value());
+  EXPECT_EQ(back->code, ErrorCode::kLost);
+  EXPECT_EQ(back->message(), error.message());
+}
+
+}  // namespace
+}  // namespace suture

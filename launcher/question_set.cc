@@ -1,0 +1,79 @@
+#include "launcher/question_set.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "launcher/text_file.h"
+
+namespace suture {
+namespace {
+
+constexpr size_t kMaxFileBytes = 1 << 20;
+
+std::string lower_ascii(std::string_view text) {
+  std::string lowered(text);
+  for (char& c : lowered)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return lowered;
+}
+
+Result<ExpectedFact> read_fact(const nlohmann::json& value, const std::string& where) {
+  ExpectedFact fact;
+  const nlohmann::json list = value.is_array() ? value : nlohmann::json::array({value});
+  for (const nlohmann::json& spelling : list) {
+    if (!spelling.is_string() || spelling.get<std::string>().empty())
+      return fail(ErrorCode::kInvalidArgument, "a fact is a text or a list of texts", where);
+    fact.spellings.push_back(spelling.get<std::string>());
+  }
+  if (fact.spellings.empty())
+    return fail(ErrorCode::kInvalidArgument, "a fact needs at least one spelling", where);
+  return fact;
+}
+
+Result<QuestionItem> read_item(const std::string& line, const std::string& where) {
+  const auto json = nlohmann::json::parse(line, nullptr, false);
+  if (!json.is_object() || !json.contains("question") || !json["question"].is_string())
+    return fail(ErrorCode::kInvalidArgument,
+                "expected {\"question\": TEXT, \"expect\": [FACT, ...]}", where);
+  QuestionItem item;
+  item.question = json["question"].get<std::string>();
+  const auto expect = json.find("expect");
+  if (expect == json.end()) return item;
+  if (!expect->is_array())
+    return fail(ErrorCode::kInvalidArgument, "\"expect\" is a list of facts", where);
+  for (const nlohmann::json& value : *expect) {
+    SUTURE_ASSIGN_OR_RETURN(ExpectedFact fact, read_fact(value, where));
+    item.expect.push_back(std::move(fact));
+  }
+  return item;
+}
+
+}  // namespace
+
+Result<std::vector<QuestionItem>> load_questions(const std::filesystem::path& path) {
+  SUTURE_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kMaxFileBytes));
+  std::vector<QuestionItem> items;
+  std::istringstream lines(text);
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    SUTURE_ASSIGN_OR_RETURN(QuestionItem item,
+                            read_item(line, fmt::format("{}:{}", path.string(), number)));
+    items.push_back(std::move(item));
+  }
+  if (items.empty())
+    return fail(ErrorCode::kInvalidArgument, "no questions in the file", path.string());
+  return items;
+}
+
+bool holds_fact(std::string_view answer, const ExpectedFact& fact) {
+  const std::string text = lower_ascii(answer);
+  return std::ranges::any_of(fact.spellings, [&](const std::string& spelling) {
+    return text.find(lower_ascii(spelling)) != std::string::npos;
+  });
+}
+
+}  // namespace suture
