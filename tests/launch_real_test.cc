@@ -1,0 +1,194 @@
+// Whole launches of a real model: same bits wherever the actors run, and what happens when one of
+// the processes is killed in the middle of an answer.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <limits>
+#include <string>
+
+#include "actors/launch.h"
+#include "launcher/manifest.h"
+#include "launcher/test_folder.h"
+
+namespace suture {
+namespace {
+
+constexpr const char* kModel = "smollm2-135m-instruct";
+
+std::filesystem::path model_path() {
+  return cached_model_path(*find_model(kModel), model_cache_folder());
+}
+
+const std::string kDocument =
+    "Harbour log. The ferry Aurelia left the northern pier at 07:40 with 212 passengers. Its "
+    "captain, Ines Calder, reported fog over the sound and reduced speed to nine knots. The second "
+    "engine was serviced on Tuesday, and the lifeboats were inspected by the coast guard.";
+
+class LaunchRealTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(model_path()))
+      GTEST_SKIP() << model_path() << " is not there: suture models pull " << kModel;
+  }
+
+  ModelSpec model(const std::string& name, Role role) const {
+    ModelSpec spec;
+    spec.name = name;
+    spec.role = role;
+    spec.path = model_path();
+    return spec;
+  }
+
+  // A master, a reader of the document, and an aligned twin of the master.
+  LaunchSpec topology(Placement placement) const {
+    LaunchSpec spec;
+    spec.topology_path = "test.toml";
+    spec.placement = placement;
+    spec.max_seq_len = 1024;
+    spec.max_sequences = 2;
+    spec.models = {model("master", Role::kMaster), model("reader", Role::kSlave),
+                   model("twin", Role::kSlave)};
+    spec.models[1].documents = {folder_.write("log.txt", kDocument)};
+    spec.models[1].fusion.position = SlavePosition::kPrefix;
+    spec.models[2].fusion.position = SlavePosition::kAligned;
+    spec.models[2].fusion.gain = -1.0;
+    return spec;
+  }
+
+  static Result<std::unique_ptr<Launch>> start(const LaunchSpec& spec) {
+    LaunchOptions options;
+    options.program = SUTURE_BINARY;
+    return Launch::start(spec, options);
+  }
+
+  static Result<Answer> ask(Launch& launch, int64_t max_tokens,
+                            const std::function<void(std::string_view)>& on_text =
+                                [](std::string_view) {}) {
+    const std::atomic<bool> never = false;
+    return launch.ask({"How many passengers did the ferry carry?", max_tokens, {}}, on_text, never);
+  }
+
+  TestFolder folder_;
+};
+
+// True once the process is gone, within a minute.
+bool ends(pid_t pid) {
+  const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+  if (pidfd < 0) return errno == ESRCH;
+  pollfd poll_fd{pidfd, POLLIN, 0};
+  const bool ended = ::poll(&poll_fd, 1, 60'000) == 1;
+  ::close(pidfd);
+  return ended;
+}
+
+TEST_F(LaunchRealTest, OneProcessAndThreeProcessesGiveTheSameTokens) {
+  auto processes = start(topology(Placement::kProcesses));
+  ASSERT_TRUE(processes.has_value()) << processes.error().message();
+  EXPECT_EQ((*processes)->pids().size(), 3u);
+  const auto first = ask(**processes, 24);
+  ASSERT_TRUE(first.has_value()) << first.error().message();
+  const auto again = ask(**processes, 24);
+  ASSERT_TRUE(again.has_value()) << again.error().message();
+  EXPECT_EQ(again->token_ids, first->token_ids);
+  EXPECT_TRUE(first->degraded.empty());
+  ASSERT_EQ(first->figures.size(), 3u);
+  EXPECT_GT(first->figures[0].kv_bytes_read, 0);
+  EXPECT_GT(first->figures[1].prompt_tokens, 50);
+  processes->reset();
+
+  auto in_process = start(topology(Placement::kInProcess));
+  ASSERT_TRUE(in_process.has_value()) << in_process.error().message();
+  const auto same = ask(**in_process, 24);
+  ASSERT_TRUE(same.has_value()) << same.error().message();
+  EXPECT_EQ(same->token_ids, first->token_ids);
+  EXPECT_EQ(same->text, first->text);
+}
+
+TEST_F(LaunchRealTest, AKilledSlaveIsLeftBehindAndTheAnswerSaysFromWhichToken) {
+  auto launch = start(topology(Placement::kProcesses));
+  ASSERT_TRUE(launch.has_value()) << launch.error().message();
+  const pid_t reader = (*launch)->pids()[1];  // in the order of names: master, reader, twin
+  std::atomic<int> pieces = 0;
+  const auto answer = ask(**launch, 48, [&](std::string_view) {
+    if (++pieces == 3) ::kill(reader, SIGKILL);
+  });
+  ASSERT_TRUE(answer.has_value()) << answer.error().message();
+  ASSERT_EQ(answer->degraded.size(), 1u);
+  EXPECT_EQ(answer->degraded[0].slave, "reader");
+  EXPECT_GE(answer->degraded[0].token, 3);
+  // The next answer begins without it, and says so.
+  const auto next = ask(**launch, 4);
+  ASSERT_TRUE(next.has_value()) << next.error().message();
+  ASSERT_EQ(next->degraded.size(), 1u);
+  EXPECT_EQ(next->degraded[0].token, 0);
+  EXPECT_NE(next->degraded[0].why.find("signal 9"), std::string::npos) << next->degraded[0].why;
+}
+
+TEST_F(LaunchRealTest, AKilledMasterEndsTheAnswerWithAnError) {
+  auto launch = start(topology(Placement::kProcesses));
+  ASSERT_TRUE(launch.has_value()) << launch.error().message();
+  const pid_t master = (*launch)->pids()[0];
+  std::atomic<int> pieces = 0;
+  const auto answer = ask(**launch, 48, [&](std::string_view) {
+    if (++pieces == 3) ::kill(master, SIGKILL);
+  });
+  ASSERT_FALSE(answer.has_value());
+  EXPECT_EQ(answer.error().code, ErrorCode::kLost);
+  EXPECT_EQ(answer.error().where, "master");
+}
+
+TEST_F(LaunchRealTest, NoProcessOutlivesItsLaunch) {
+  auto launch = start(topology(Placement::kProcesses));
+  ASSERT_TRUE(launch.has_value()) << launch.error().message();
+  const auto pids = (*launch)->pids();
+  launch->reset();
+  for (const pid_t pid : pids) EXPECT_TRUE(ends(pid)) << pid;
+}
+
+TEST_F(LaunchRealTest, AModelThatCannotBeLoadedIsReportedWithItsReason) {
+  LaunchSpec spec = topology(Placement::kProcesses);
+  spec.models[2].device = "cuda:7";
+  const auto launch = start(spec);
+  ASSERT_FALSE(launch.has_value());
+  EXPECT_EQ(launch.error().code, ErrorCode::kUnsupported) << launch.error().message();
+}
+
+TEST_F(LaunchRealTest, ALoneMasterAtTheSamePositionsIsWhatMinusInfinityLeaves) {
+  LaunchSpec spec = topology(Placement::kInProcess);
+  spec.models.erase(spec.models.begin() + 1);
+  auto with_twin = spec;
+  with_twin.models[1].fusion.gain = -std::numeric_limits<double>::infinity();
+  auto alone = spec;
+  alone.models.pop_back();
+  auto first = start(with_twin);
+  ASSERT_TRUE(first.has_value()) << first.error().message();
+  const auto stitched = ask(**first, 24);
+  first->reset();
+  auto second = start(alone);
+  ASSERT_TRUE(second.has_value()) << second.error().message();
+  const auto by_itself = ask(**second, 24);
+  ASSERT_TRUE(stitched.has_value() && by_itself.has_value());
+  EXPECT_EQ(stitched->token_ids, by_itself->token_ids);
+}
+
+TEST_F(LaunchRealTest, CancellingKeepsWhatCame) {
+  auto launch = start(topology(Placement::kProcesses));
+  ASSERT_TRUE(launch.has_value()) << launch.error().message();
+  std::atomic<bool> cancelled = false;
+  const auto answer = (*launch)->ask({"Tell me about ferries.", 200, {}},
+                                     [&](std::string_view) { cancelled = true; }, cancelled);
+  ASSERT_TRUE(answer.has_value()) << answer.error().message();
+  EXPECT_EQ(answer->reason, FinishReason::kCancelled);
+  EXPECT_GE(answer->token_ids.size(), 1u);
+  EXPECT_LT(answer->token_ids.size(), 200u);
+}
+
+}  // namespace
+}  // namespace suture
