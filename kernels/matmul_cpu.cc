@@ -9,7 +9,6 @@
 
 #include "kernels/cpu/cpu_matmul.h"
 #include "kernels/cpu/cpu_stream.h"
-#include "kernels/cpu/matmul_kernels.h"
 
 namespace suture {
 

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cpu/cpu_matmul.h"
 #include "kernels/cpu/cpu_stream.h"
-#include "kernels/cpu/matmul_kernels.h"
 
 namespace suture {
 namespace {

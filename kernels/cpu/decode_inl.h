@@ -12,8 +12,9 @@
 namespace suture {
 namespace {
 
-constexpr int kMaxSharedRows = 4;    // rows of x that meet one unpacking of the weights
-constexpr int64_t kPrefetch = 2048;  // bytes ahead: the hardware stops at page ends, we do not
+inline constexpr int kMaxSharedRows = 4;  // rows of x that meet one unpacking of the weights
+inline constexpr int64_t kPrefetch =
+    2048;  // bytes ahead: the hardware stops at page ends, we do not
 
 SUTURE_INLINE F32x8 absolute(F32x8 v) {
   return reinterpret_cast<F32x8>(reinterpret_cast<U32x8>(v) & 0x7fffffffu);
@@ -43,7 +44,7 @@ SUTURE_INLINE void quantise_group(const float* x, int64_t group, const Quantised
   row.sum[group] = scale * static_cast<float>(sum_of_q);
 }
 
-void quantise_row(const float* x, int64_t n, const QuantisedRow& row) {
+inline void quantise_row(const float* x, int64_t n, const QuantisedRow& row) {
   const int64_t n_groups = n / kQuantGroup;
   for (int64_t g = 0; g < n_groups; ++g) quantise_group(x + kQuantGroup * g, g, row);
   const int64_t padded = (n + kQuantChunk - 1) / kQuantChunk * kGroups;

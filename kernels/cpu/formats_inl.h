@@ -1,5 +1,6 @@
 // How each GGUF weight type unpacks: w[i] = q[i] * scale - minimum, element order kept.
-// One unpacking serves both the integer dot product and the conversion to float32.
+// One unpacking serves both the integer dot product and the conversion to float32. Names are ggml's
+// without the underscore: Q40 is q4_0, Q4K is q4_K.
 //
 // The target's .cc defines before including this file:
 //   F32x8 widen(const void* eight_int8)      eight signed bytes as floats
@@ -11,7 +12,7 @@
 namespace suture {
 namespace {
 
-constexpr int kGroups = 8;  // groups of 32 weights in a chunk
+inline constexpr int kGroups = 8;  // groups of 32 weights in a chunk
 
 struct Chunk {
   U8x32 q[kGroups];             // signed bytes where Format::kSigned, else 0 .. 31
@@ -37,7 +38,7 @@ SUTURE_INLINE U8x32 nibbles(const std::byte* bytes) {
   return concat(packed, packed >> 4) & 15;
 }
 
-struct Q4_0 {
+struct Q40 {
   static constexpr bool kSigned = true, kFine = false, kHasMinimum = false;
   static constexpr int64_t kBlockBytes = 18, kChunkBytes = 8 * kBlockBytes;
 
@@ -47,7 +48,7 @@ struct Q4_0 {
   }
 };
 
-struct Q4_1 {
+struct Q41 {
   static constexpr bool kSigned = false, kFine = false, kHasMinimum = true;
   static constexpr int64_t kBlockBytes = 20, kChunkBytes = 8 * kBlockBytes;
 
@@ -58,7 +59,7 @@ struct Q4_1 {
   }
 };
 
-struct Q5_0 {
+struct Q50 {
   static constexpr bool kSigned = true, kFine = false, kHasMinimum = false;
   static constexpr int64_t kBlockBytes = 22, kChunkBytes = 8 * kBlockBytes;
 
@@ -82,7 +83,7 @@ struct Q5_0 {
   }
 };
 
-struct Q8_0 {
+struct Q80 {
   static constexpr bool kSigned = true, kFine = false, kHasMinimum = false;
   static constexpr int64_t kBlockBytes = 34, kChunkBytes = 8 * kBlockBytes;
 
@@ -104,7 +105,7 @@ SUTURE_INLINE void k_scales(const std::byte* block, Chunk& chunk) {
   chunk.minimum = splat(half_at(block + 2)) * widen(minima);
 }
 
-struct Q4_K {
+struct Q4K {
   static constexpr bool kSigned = false, kFine = false, kHasMinimum = true;
   static constexpr int64_t kChunkBytes = 144;
 
@@ -118,7 +119,7 @@ struct Q4_K {
   }
 };
 
-struct Q5_K {
+struct Q5K {
   static constexpr bool kSigned = false, kFine = false, kHasMinimum = true;
   static constexpr int64_t kChunkBytes = 176;
 
@@ -141,7 +142,7 @@ struct Q5_K {
   }
 };
 
-struct Q6_K {
+struct Q6K {
   static constexpr bool kSigned = true, kFine = true, kHasMinimum = false;
   static constexpr int64_t kChunkBytes = 210;
 

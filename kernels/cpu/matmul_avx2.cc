@@ -1,5 +1,3 @@
-#pragma GCC target("avx2,fma,f16c")
-
 #include "kernels/cpu/avx2_inl.h"
 
 namespace suture {
@@ -13,7 +11,7 @@ SUTURE_INLINE I32x8 dot_signed(I8x32 w, I8x32 x) {
 }
 
 using Wide = F32x8;
-constexpr int kTileRows = 6;
+inline constexpr int kTileRows = 6;
 SUTURE_INLINE Wide broadcast(float x) { return _mm256_set1_ps(x); }
 
 }  // namespace

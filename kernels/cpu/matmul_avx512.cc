@@ -1,5 +1,3 @@
-#pragma GCC target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")
-
 #include "kernels/cpu/avx2_inl.h"
 
 namespace suture {
@@ -13,7 +11,7 @@ SUTURE_INLINE I32x8 dot_signed(I8x32 w, I8x32 x) {
 }
 
 using Wide = F32x16;
-constexpr int kTileRows = 12;
+inline constexpr int kTileRows = 12;
 SUTURE_INLINE Wide multiply_add(Wide a, Wide b, Wide c) { return _mm512_fmadd_ps(a, b, c); }
 SUTURE_INLINE Wide broadcast(float x) { return _mm512_set1_ps(x); }
 

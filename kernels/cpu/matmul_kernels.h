@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cpu/isa.h"
 #include "kernels/dtype.h"
 
 namespace suture {
@@ -72,7 +71,5 @@ extern const MatmulKernels kMatmulScalar;
 extern const MatmulKernels kMatmulAvx2;
 extern const MatmulKernels kMatmulAvx512;
 extern const MatmulKernels kMatmulAvx512Vnni;
-
-const MatmulKernels& matmul_kernels(Isa isa);
 
 }  // namespace suture

@@ -19,21 +19,18 @@ SUTURE_INLINE F32x8 from_half(U16x8 halves) {
 }
 
 template <typename W>
-SUTURE_INLINE I32x8 dot_scalar(W w_vector, I8x32 x_vector) {
-  decltype(w_vector[0] + 0) w[32], x[32];
-  for (int i = 0; i < 32; ++i) w[i] = w_vector[i], x[i] = x_vector[i];
+SUTURE_INLINE I32x8 dot_scalar(W w, I8x32 x) {
+  using I32x32 = int32_t __attribute__((vector_size(128)));
+  const I32x32 p = __builtin_convertvector(w, I32x32) * __builtin_convertvector(x, I32x32);
   I32x8 lanes;
-  for (int lane = 0; lane < 8; ++lane) {
-    const int i = 4 * lane;
-    lanes[lane] = w[i] * x[i] + w[i + 1] * x[i + 1] + w[i + 2] * x[i + 2] + w[i + 3] * x[i + 3];
-  }
+  for (int i = 0; i < 8; ++i) lanes[i] = p[4 * i] + p[4 * i + 1] + p[4 * i + 2] + p[4 * i + 3];
   return lanes;
 }
 SUTURE_INLINE I32x8 dot_unsigned(U8x32 w, I8x32 x) { return dot_scalar(w, x); }
 SUTURE_INLINE I32x8 dot_signed(I8x32 w, I8x32 x) { return dot_scalar(w, x); }
 
 using Wide = F32x8;
-constexpr int kTileRows = 2;
+inline constexpr int kTileRows = 2;
 SUTURE_INLINE Wide broadcast(float x) { return splat(x); }
 
 }  // namespace

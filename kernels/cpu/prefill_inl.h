@@ -9,8 +9,8 @@
 namespace suture {
 namespace {
 
-constexpr int64_t kLanes = sizeof(Wide) / sizeof(float);
-constexpr int64_t kPanelRows = 2 * kLanes;
+inline constexpr int64_t kLanes = sizeof(Wide) / sizeof(float);
+inline constexpr int64_t kPanelRows = 2 * kLanes;
 
 template <int kRows>
 void prefill_rows(const PrefillTile& tile) {

@@ -24,13 +24,13 @@ constexpr MatmulKernels make_kernels() {
   add_plain<F32>(kernels, DType::kF32);
   add_plain<F16>(kernels, DType::kF16);
   add_plain<Bf16>(kernels, DType::kBf16);
-  add_quantised<Q4_0>(kernels, DType::kQ4_0);
-  add_quantised<Q4_1>(kernels, DType::kQ4_1);
-  add_quantised<Q5_0>(kernels, DType::kQ5_0);
-  add_quantised<Q8_0>(kernels, DType::kQ8_0);
-  add_quantised<Q4_K>(kernels, DType::kQ4_K);
-  add_quantised<Q5_K>(kernels, DType::kQ5_K);
-  add_quantised<Q6_K>(kernels, DType::kQ6_K);
+  add_quantised<Q40>(kernels, DType::kQ4_0);
+  add_quantised<Q41>(kernels, DType::kQ4_1);
+  add_quantised<Q50>(kernels, DType::kQ5_0);
+  add_quantised<Q80>(kernels, DType::kQ8_0);
+  add_quantised<Q4K>(kernels, DType::kQ4_K);
+  add_quantised<Q5K>(kernels, DType::kQ5_K);
+  add_quantised<Q6K>(kernels, DType::kQ6_K);
   return kernels;
 }
 

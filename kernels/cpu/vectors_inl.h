@@ -1,8 +1,8 @@
 // Fixed-size vectors in GCC's own notation, which any target lowers to what it has.
 //
-// *_inl.h files are included by one matmul_<isa>.cc each, after its target pragma. Everything in
-// them has internal linkage and no standard template is used: the linker must never pick code for
-// one instruction set where another was meant.
+// matmul_<isa>.cc compile these *_inl.h files, each with the options of its target
+// (kernels/CMakeLists.txt). Everything in them has internal linkage and no function of the standard
+// library is used: the linker must never pick code for one instruction set where another was meant.
 #pragma once
 
 #include <cstddef>
