@@ -56,7 +56,7 @@ uint16_t half_of(float value) {  // for normal halves only
 // Where a block holds half precision numbers.
 std::vector<int64_t> half_offsets(DType dtype) {
   switch (dtype) {
-    case DType::kF16: return {0};
+    case DType::kF16:
     case DType::kQ4_0:
     case DType::kQ5_0:
     case DType::kQ8_0: return {0};
