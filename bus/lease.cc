@@ -7,7 +7,28 @@
 namespace suture {
 namespace {
 
+Status check_slot(const Control& control, StreamId stream) {
+  if (stream.slot < control.max_streams()) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("stream slot {} of {}", stream.slot, control.max_streams()), "bus");
+}
+
+Result<uint32_t> write_slot(const Control& control, uint32_t slot, PeerId peer) {
+  const auto leases = control.leases(slot);
+  for (uint32_t i = 0; i < kLeasesPerStream; ++i) {
+    uint64_t holder = 0;
+    // seq_cst: before the reads in check_stream, see Control::has_lease.
+    if (leases[i].compare_exchange_strong(holder, peer.value, std::memory_order_seq_cst)) return i;
+  }
+  return fail(ErrorCode::kBusy,
+              fmt::format("{} readers hold stream slot {}", kLeasesPerStream, slot), "bus",
+              "retry when a reader has finished");
+}
+
+}  // namespace
+
 Status check_stream(const Control& control, StreamId stream) {
+  SUTURE_RETURN_IF_ERROR(check_slot(control, stream));
   const StreamSlotData& data = control.stream(stream.slot);
   // The state first, then the generation. If the state belongs to a later stream of this slot, the
   // generation read after it does too, since the owner writes the generation first. seq_cst: see
@@ -29,29 +50,12 @@ Status check_stream(const Control& control, StreamId stream) {
   return fail(ErrorCode::kClosed, "the stream was closed by its owner", "bus");
 }
 
-Result<uint32_t> write_slot(const Control& control, uint32_t slot, PeerId peer) {
-  const auto leases = control.leases(slot);
-  for (uint32_t i = 0; i < kLeasesPerStream; ++i) {
-    uint64_t holder = 0;
-    // seq_cst: before the reads in check_stream, see Control::has_lease.
-    if (leases[i].compare_exchange_strong(holder, peer.value, std::memory_order_seq_cst)) return i;
-  }
-  return fail(ErrorCode::kBusy,
-              fmt::format("{} readers hold stream slot {}", kLeasesPerStream, slot), "bus",
-              "retry when a reader has finished");
-}
-
-}  // namespace
-
 Result<Lease> Lease::take(std::shared_ptr<const Control> control, StreamId stream, PeerId peer) {
   SUTURE_CHECK(peer.valid(), "peer={}", peer.value);
-  if (stream.slot >= control->max_streams())
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("stream slot {} of {}", stream.slot, control->max_streams()), "bus");
-  // Before the slot is written, to leave no trace on streams that are plainly gone.
-  SUTURE_RETURN_IF_ERROR(check_stream(*control, stream));
+  SUTURE_RETURN_IF_ERROR(check_slot(*control, stream));
   SUTURE_ASSIGN_OR_RETURN(const uint32_t index, write_slot(*control, stream.slot, peer));
   Lease lease(std::move(control), stream, peer, index);
+  // Only now: the owner may have closed the stream, and opened another, until the slot was written.
   SUTURE_RETURN_IF_ERROR(lease.check());
   return lease;
 }

@@ -1,4 +1,4 @@
-// A reader's promise from the bus: while it lives, the blocks of the stream are not reused.
+// A reader's promise from the bus: the blocks of its stream are not reused while it holds a lease.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,10 @@
 #include "bus/ids.h"
 
 namespace suture {
+
+// The stream is open: ok, kStaleGeneration, kClosed or kLost; kInvalidArgument for a slot out of
+// range. Says nothing about the next moment unless the caller holds a lease.
+Status check_stream(const Control& control, StreamId stream);
 
 class Lease {
  public:
@@ -22,7 +26,7 @@ class Lease {
   Lease& operator=(const Lease&) = delete;
   ~Lease();
 
-  // The stream still is what was leased: ok, kStaleGeneration, kClosed or kLost.
+  // check_stream() of what was leased.
   Status check() const;
   StreamId stream() const { return stream_; }
 

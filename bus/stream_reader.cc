@@ -42,6 +42,8 @@ SlabView::SlabView(std::shared_ptr<const Control> control, Mapping payload, Peer
     : control_(std::move(control)), payload_(std::move(payload)), self_(self) {}
 
 Result<StreamReader> SlabView::attach(StreamId stream) const {
+  // Before a lease is written, to leave no trace on streams that are plainly gone.
+  SUTURE_RETURN_IF_ERROR(check_stream(*control_, stream));
   SUTURE_ASSIGN_OR_RETURN(Lease lease, Lease::take(control_, stream, self_));
   SUTURE_ASSIGN_OR_RETURN(std::vector<uint32_t> blocks, copy_block_table(*control_, stream.slot));
   return StreamReader(shared_from_this(), std::move(lease), std::move(blocks));
