@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "launcher/download.h"
 #include "launcher/token_input.h"
@@ -38,22 +41,25 @@ std::map<std::string, TypeTotals> totals_by_type(const Checkpoint& checkpoint) {
   return totals;
 }
 
+// The number that the float's shortest decimal form names: 1e-05, not 9.999999747378752e-06.
+double shortest_double(float value) { return std::strtod(fmt::to_string(value).c_str(), nullptr); }
+
 // Name and value of everything in the configuration, in reading order.
-std::vector<std::pair<std::string, std::string>> config_rows(const ModelConfig& config) {
+std::vector<std::pair<std::string, json>> config_rows(const ModelConfig& config) {
   return {{"architecture", config.architecture},
-          {"layers", fmt::to_string(config.n_layers)},
-          {"heads", fmt::to_string(config.n_heads)},
-          {"kv_heads", fmt::to_string(config.n_kv_heads)},
-          {"head_dim", fmt::to_string(config.head_dim)},
-          {"hidden_size", fmt::to_string(config.hidden_size)},
-          {"ffn_size", fmt::to_string(config.ffn_size)},
-          {"vocab_size", fmt::to_string(config.vocab_size)},
-          {"max_positions", fmt::to_string(config.max_positions)},
-          {"norm_eps", fmt::to_string(config.norm_eps)},
-          {"rope_theta", fmt::to_string(config.rope_theta)},
+          {"layers", config.n_layers},
+          {"heads", config.n_heads},
+          {"kv_heads", config.n_kv_heads},
+          {"head_dim", config.head_dim},
+          {"hidden_size", config.hidden_size},
+          {"ffn_size", config.ffn_size},
+          {"vocab_size", config.vocab_size},
+          {"max_positions", config.max_positions},
+          {"norm_eps", shortest_double(config.norm_eps)},
+          {"rope_theta", shortest_double(config.rope_theta)},
           {"rope_pairing", config.rope_pairing == RopePairing::kHalves ? "halves" : "neighbours"},
-          {"qkv_bias", config.qkv_bias ? "yes" : "no"},
-          {"tied_embeddings", config.tied_embeddings ? "yes" : "no"},
+          {"qkv_bias", config.qkv_bias},
+          {"tied_embeddings", config.tied_embeddings},
           {"kv_dtype", std::string(dtype_name(config.kv_dtype))}};
 }
 
@@ -70,7 +76,7 @@ void print_report(const Checkpoint& checkpoint, bool all_tensors) {
   fmt::print("runs here    {}\n", reason.empty() ? "yes" : "no: " + reason);
   fmt::print("\nConfiguration\n");
   for (const auto& [name, value] : config_rows(checkpoint.config()))
-    fmt::print("  {:<16} {}\n", name, value);
+    fmt::print("  {:<16} {}\n", name, value.is_string() ? value.get<std::string>() : value.dump());
   fmt::print("\nMetadata\n");
   for (const auto& [key, value] : checkpoint.metadata())
     fmt::print("  {:<40} {}\n", printable_piece(key), printable_piece(value));

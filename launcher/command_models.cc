@@ -97,7 +97,7 @@ CommandResult verify_models(const Names& names, bool json) {
 
 void add_models_command(CLI::App& app, CommandContext& context) {
   CLI::App* models = app.add_subcommand("models", "The models known by name, and their cache");
-  models->require_subcommand(1);
+  models->require_subcommand(0, 1);
 
   CLI::App* list =
       models->add_subcommand("list", "Show all models, sizes, licences, what is there");

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "launcher/command.h"
 #include "launcher/command_check.h"
@@ -21,6 +22,7 @@
 #include "launcher/command_score.h"
 #include "launcher/command_tokenize.h"
 #include "launcher/command_worker.h"
+#include "launcher/nearest.h"
 
 namespace suture {
 namespace {
@@ -79,19 +81,37 @@ const CLI::App& recognised_command(const CLI::App& app) {
   return *command;
 }
 
+// "suture models pull": how the command's help is asked for.
+std::string full_name(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  return parent == nullptr ? command.get_name() : full_name(*parent) + " " + command.get_name();
+}
+
+// What the word that no command takes was probably meant to be; empty if nothing is near.
+std::string suggestion(const CLI::App& app, const CLI::App& command) {
+  const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+  const auto commands = command.get_subcommands([](const CLI::App*) { return true; });
+  std::vector<std::string> names;
+  for (const CLI::App* known : commands) names.push_back(known->get_name());
+  const std::vector<std::string_view> words(names.begin(), names.end());
+  const auto near = unknown.empty() ? std::nullopt : nearest_word(unknown.front(), words);
+  return near ? fmt::format("did you mean '{}'? ", *near) : "";
+}
+
+int answer_usage_error(const CLI::App& app, std::string what, bool json) {
+  const CLI::App& command = recognised_command(app);
+  print_failure({ErrorCode::kInvalidArgument, std::move(what), "command line",
+                 fmt::format("{}see '{} --help'", suggestion(app, command), full_name(command))},
+                json);
+  return kExitUsage;
+}
+
 int answer_parse_error(const CLI::App& app, const CLI::ParseError& error, bool json) {
   if (error.get_name() == "CallForVersion") return print_text("version", error.what(), json);
   if (error.get_name() == "CallForHelp") return print_text("help", app.help(), json);
   if (error.get_name() == "CallForAllHelp")
     return print_text("help", app.help("", CLI::AppFormatMode::All), json);
-  std::string command;
-  for (const CLI::App* level = &recognised_command(app); level != nullptr;
-       level = level->get_parent())
-    command = level->get_name() + (command.empty() ? "" : " " + command);
-  print_failure({ErrorCode::kInvalidArgument, error.what(), "command line",
-                 fmt::format("see '{} --help'", command)},
-                json);
-  return kExitUsage;
+  return answer_usage_error(app, error.what(), json);
 }
 
 int run_action(const CommandContext& context) {
@@ -113,7 +133,7 @@ int run_command_line(int argc, char** argv) {
   app.add_flag("--json", context.json,
                "standard output is one JSON value on one line; everything else on standard error");
   app.add_flag("-v,--verbose", context.verbosity, "say more on standard error; twice for debug");
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
   app.fallthrough();
   add_commands(app, context);
   try {
@@ -121,6 +141,7 @@ int run_command_line(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return answer_parse_error(app, error, asks_for_json(argc, argv));
   }
+  if (!context.action) return answer_usage_error(app, "no command was given", context.json);
   set_up_logging(context.verbosity);
   return run_action(context);
 }
