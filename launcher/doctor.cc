@@ -70,8 +70,12 @@ std::filesystem::path existing_part(std::filesystem::path path) {
 
 DoctorLine examine_cache(const std::filesystem::path& cache) {
   const std::filesystem::path folder = existing_part(cache);
-  if (::access(folder.c_str(), W_OK) == 0) return {"model cache", State::kOk, cache.string(), {}};
-  return {"model cache", State::kFail, fmt::format("{}: {}", folder.string(), std::strerror(errno)),
+  std::error_code error;
+  const bool is_folder = std::filesystem::is_directory(folder, error);
+  if (is_folder && ::access(folder.c_str(), W_OK | X_OK) == 0)
+    return {"model cache", State::kOk, cache.string(), {}};
+  return {"model cache", State::kFail,
+          fmt::format("{}: {}", folder.string(), std::strerror(is_folder ? errno : ENOTDIR)),
           "set SUTURE_MODELS to a folder that can be written"};
 }
 

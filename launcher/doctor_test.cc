@@ -41,8 +41,10 @@ TEST(DoctorTest, ACacheThatDoesNotExistYetIsFineAndIsNotCreated) {
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "not"));
 }
 
-TEST(DoctorTest, ACacheThatCannotBeWrittenFails) {
-  EXPECT_EQ(line(examine_computer("/proc/suture"), "model cache").state, DoctorLine::State::kFail);
+TEST(DoctorTest, ACacheBelowAFileFails) {
+  const TestFolder folder;
+  const auto file = folder.write("file", "");
+  EXPECT_EQ(line(examine_computer(file / "models"), "model cache").state, DoctorLine::State::kFail);
 }
 
 }  // namespace
