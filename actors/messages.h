@@ -164,7 +164,7 @@ auto inspect(Inspector& f, OwnRun& x) {
 }
 template <typename Inspector>
 auto inspect(Inspector& f, PlannedSegment& x) {
-  return f(x.source, x.begin, x.end, x.position_offset, x.rotation_shift, x.visibility, x.lag,
+  return f(x.source, x.position, x.begin, x.end, x.position_offset, x.rotation_shift, x.lag,
            x.layer_gain);
 }
 template <typename Inspector>

@@ -117,7 +117,10 @@ class ModelServiceTest : public testing::Test {
 
   // Whole run with all credit granted.
   std::vector<int32_t> answer(const GenerateRequest& request, GenerateDone* done = nullptr) {
-    const auto ring = open_ring(request.ring);
+    return answer_into(open_ring(request.ring), request, done);
+  }
+  std::vector<int32_t> answer_into(const std::shared_ptr<TokenRing>& ring,
+                                   const GenerateRequest& request, GenerateDone* done = nullptr) {
     ring->grant(ring->capacity());
     const GenerateDone result = generate(request).get();
     EXPECT_FALSE(result.outcome.failed) << result.outcome.what;
@@ -136,8 +139,8 @@ class ModelServiceTest : public testing::Test {
   }
   SourceLink aligned(const StreamRef& stream, int64_t lag, float gain) const {
     PlannedSegment segment;
+    segment.position = SlavePosition::kAligned;
     segment.end = PlannedSegment::kOpenEnd;
-    segment.visibility = Visibility::kUpTo;
     segment.lag = lag;
     segment.layer_gain.assign(3, gain);
     return {"slave", stream, {segment}, false};
@@ -191,10 +194,11 @@ TEST_F(ModelServiceTest, AnAlignedSlaveFollowsEveryTokenAndTheResultIsTheSameEac
   std::vector<int32_t> first;
   for (uint64_t round = 0; round < 5; ++round) {
     const uint64_t key = 10 + round;
+    const auto ring = open_ring("ring");  // before anybody looks for it
     const StreamRef stream = read_on_slave(prompt_, key, "ring");
     GenerateRequest stitched = request(prompt_, 16);
     stitched.sources = {aligned(stream, 1, 0.5f)};
-    const auto ids = answer(stitched);
+    const auto ids = answer_into(ring, stitched);
     if (round == 0) first = ids;
     EXPECT_EQ(ids, first);
     const ReadDone read = slave_read_.get();

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <span>
 
+#include "actors/trace_log.h"
 #include "bus/stream_info.h"
 
 namespace suture {
@@ -27,11 +28,6 @@ bool sees_any(const PlannedSegment& segment) {
   return false;
 }
 
-void add_reader(const StreamReader& reader, ProcessFigures& figures) {
-  figures.bus_waits += static_cast<int64_t>(reader.waits());
-  figures.bus_wait_seconds += static_cast<double>(reader.wait_ns()) * 1e-9;
-  figures.kv_bytes_read += static_cast<int64_t>(reader.bytes_read());
-}
 
 }  // namespace
 
@@ -78,11 +74,11 @@ void Stitching::build_plan() {
   plan_.before.clear();
   plan_.after.clear();
   parts_.clear();
-  for (const Visibility visibility : {Visibility::kAlways, Visibility::kUpTo})
+  for (const SlavePosition position : {SlavePosition::kPrefix, SlavePosition::kAligned})
     for (size_t i = 0; i < sources_.size(); ++i) {
       if (!sources_[i].reader) continue;
       for (const PlannedSegment& planned : sources_[i].link->segments) {
-        if (planned.visibility != visibility || !sees_any(planned)) continue;
+        if (planned.position != position || !sees_any(planned)) continue;
         ForeignSegment segment;
         for (int32_t layer = 0; layer < config_.n_layers; ++layer)
           segment.layers.push_back(sees(planned, layer) ? sources_[i].reader->layer_view(layer)
@@ -90,13 +86,14 @@ void Stitching::build_plan() {
         segment.begin = segment.end = planned.begin;
         segment.position_offset = planned.position_offset;
         segment.rotation_shift = planned.rotation_shift;
-        segment.visibility = planned.visibility;
+        // Of a prefix too: the master's head, which comes before it, must not see it.
+        segment.visibility = Visibility::kUpTo;
         segment.lag = planned.lag;
         for (float gain : planned.layer_gain)
           segment.log_gain.insert(segment.log_gain.end(), static_cast<size_t>(config_.n_heads),
                                   gain);
         parts_.push_back({i, &planned});
-        (visibility == Visibility::kAlways ? plan_.before : plan_.after)
+        (position == SlavePosition::kPrefix ? plan_.before : plan_.after)
             .push_back(std::move(segment));
       }
     }
@@ -112,8 +109,7 @@ void Stitching::show(int64_t last_position) {
   for (size_t part = 0; part < parts_.size(); ++part) {
     ForeignSegment& shown = segment(part);
     shown.end = visible_end(*parts_[part].planned, last_position);
-    StreamReader& reader = *sources_[parts_[part].source].reader;
-    reader.add_bytes_read(static_cast<uint64_t>((shown.end - shown.begin) * row_bytes));
+    kv_bytes_read_ += (shown.end - shown.begin) * row_bytes;
   }
 }
 
@@ -142,14 +138,21 @@ Status Stitching::wait_step() {
 
 Status Stitching::wait_entries(size_t source, int32_t layer, int64_t entries) {
   lost_.reset();
-  while (!cancelled_.load(std::memory_order_acquire)) {
-    Status status = sources_[source].reader->wait(layer, entries, deadline_in(kWaitSlice));
-    if (status) return status;
-    if (status.error().code == ErrorCode::kTimeout) continue;
-    lost_ = source;
-    return status;
-  }
-  return fail(ErrorCode::kCancelled, "the request was cancelled");
+  StreamReader& reader = *sources_[source].reader;
+  if (reader.committed(layer) >= entries) return {};
+  ++bus_waits_;
+  const int64_t start = monotonic_ns();
+  Status status;
+  do {
+    status = reader.wait(layer, entries, deadline_in(kWaitSlice));
+  } while (!status && status.error().code == ErrorCode::kTimeout &&
+           !cancelled_.load(std::memory_order_acquire));
+  bus_wait_seconds_ += seconds_since(start);
+  if (status) return status;
+  if (status.error().code == ErrorCode::kTimeout)
+    return fail(ErrorCode::kCancelled, "the request was cancelled");
+  lost_ = source;
+  return status;
 }
 
 Status Stitching::drop(size_t source, int64_t token, const Error& why) {
@@ -157,7 +160,6 @@ Status Stitching::drop(size_t source, int64_t token, const Error& why) {
   if (link.fail_when_lost)
     return fail(why.code, fmt::format("slave was lost at token {}: {}", token, why.what), link.name,
                 "on_failure = \"degrade\" goes on without it");
-  if (sources_[source].reader) add_reader(*sources_[source].reader, dropped_);
   sources_[source].reader.reset();
   degraded_.push_back({link.name, token, why.what});
   lost_.reset();
@@ -166,11 +168,9 @@ Status Stitching::drop(size_t source, int64_t token, const Error& why) {
 }
 
 void Stitching::report(ProcessFigures& figures) const {
-  figures.bus_waits += dropped_.bus_waits;
-  figures.bus_wait_seconds += dropped_.bus_wait_seconds;
-  figures.kv_bytes_read += dropped_.kv_bytes_read;
-  for (const Source& source : sources_)
-    if (source.reader) add_reader(*source.reader, figures);
+  figures.bus_waits += bus_waits_;
+  figures.bus_wait_seconds += bus_wait_seconds_;
+  figures.kv_bytes_read += kv_bytes_read_;
 }
 
 }  // namespace suture

@@ -67,7 +67,9 @@ class Stitching {
   SequencePlan plan_;
   std::vector<Degraded> degraded_;
   std::optional<size_t> lost_;
-  ProcessFigures dropped_;       // figures of readers that are gone
+  int64_t bus_waits_ = 0;           // waits that did not find the rows ready
+  double bus_wait_seconds_ = 0;     // time spent in them
+  int64_t kv_bytes_read_ = 0;       // of the rows that attention went over
 };
 
 }  // namespace suture

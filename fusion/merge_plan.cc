@@ -35,11 +35,11 @@ int64_t lay_prefix(const MergeInput& input, int32_t index, int64_t cursor, Merge
   if (begin >= end) return cursor;
   const int64_t shift = cursor - begin;
   plan.segments.push_back({.source = index,
+                           .position = SlavePosition::kPrefix,
                            .begin = begin,
                            .end = end,
                            .position_offset = shift,
                            .rotation_shift = shift,
-                           .visibility = Visibility::kAlways,
                            .lag = 0,
                            .layer_gain = source.layer_gain});
   return cursor + end - begin;
@@ -53,11 +53,11 @@ void align(const MergeInput& input, int32_t index, MergePlan& plan) {
     const bool last = run + 1 == plan.own.size();
     plan.segments.push_back(
         {.source = index,
+         .position = SlavePosition::kAligned,
          .begin = plan.own[run].begin,
          .end = last ? PlannedSegment::kOpenEnd : plan.own[run + 1].begin,
          .position_offset = plan.own[run].position_offset,
          .rotation_shift = plan.own[run].position_offset,
-         .visibility = Visibility::kUpTo,
          .lag = source.lag,
          .layer_gain = source.layer_gain});
   }
@@ -70,7 +70,6 @@ int64_t common_prefix(std::span<const int32_t> a, std::span<const int32_t> b) {
 }
 
 int64_t visible_end(const PlannedSegment& segment, int64_t last_position) {
-  if (segment.visibility == Visibility::kAlways) return segment.end;
   const int64_t bound = last_position - segment.lag - segment.position_offset + 1;
   return std::clamp(bound, segment.begin, std::max(segment.begin, segment.end));
 }

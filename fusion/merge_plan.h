@@ -39,12 +39,12 @@ struct MergeInput {
 // Entries [begin, end) of one source's stream; of an aligned source the end grows with the text.
 struct PlannedSegment {
   int32_t source = 0;               // index into MergeInput::sources
+  SlavePosition position = SlavePosition::kPrefix;
   int64_t begin = 0;
-  int64_t end = 0;                  // kUpTo: entries of the run it is aligned with, kOpenEnd = last
+  int64_t end = 0;                  // kOpenEnd: as far as the stream has grown
   int64_t position_offset = 0;      // entry i sits at position i + position_offset
   int64_t rotation_shift = 0;       // see ForeignSegment
-  Visibility visibility = Visibility::kAlways;
-  int64_t lag = 1;
+  int64_t lag = 0;                  // entry at position j is visible from position j + lag on
   std::vector<float> layer_gain;    // [n_layers]
 
   static constexpr int64_t kOpenEnd = INT64_MAX;

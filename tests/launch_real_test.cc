@@ -68,9 +68,9 @@ class LaunchRealTest : public testing::Test {
     return Launch::start(spec, options);
   }
 
-  static Result<Answer> ask(Launch& launch, int64_t max_tokens,
-                            const std::function<void(std::string_view)>& on_text =
-                                [](std::string_view) {}) {
+  static Result<Answer> ask(
+      Launch& launch, int64_t max_tokens,
+      const std::function<void(std::string_view)>& on_text = [](std::string_view) {}) {
     const std::atomic<bool> never = false;
     return launch.ask({"How many passengers did the ferry carry?", max_tokens, {}}, on_text, never);
   }
@@ -182,8 +182,8 @@ TEST_F(LaunchRealTest, CancellingKeepsWhatCame) {
   auto launch = start(topology(Placement::kProcesses));
   ASSERT_TRUE(launch.has_value()) << launch.error().message();
   std::atomic<bool> cancelled = false;
-  const auto answer = (*launch)->ask({"Tell me about ferries.", 200, {}},
-                                     [&](std::string_view) { cancelled = true; }, cancelled);
+  const auto answer = (*launch)->ask(
+      {"Tell me about ferries.", 200, {}}, [&](std::string_view) { cancelled = true; }, cancelled);
   ASSERT_TRUE(answer.has_value()) << answer.error().message();
   EXPECT_EQ(answer->reason, FinishReason::kCancelled);
   EXPECT_GE(answer->token_ids.size(), 1u);
