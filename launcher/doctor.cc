@@ -24,9 +24,9 @@ namespace {
 
 using State = DoctorLine::State;
 
-DoctorLine failed(std::string subject, const Error& error, std::string remedy) {
+DoctorLine failed(std::string subject, const Error& error, const std::string& remedy) {
   return {std::move(subject), State::kFail, error.what,
-          error.remedy.empty() ? std::move(remedy) : error.remedy};
+          error.remedy.empty() ? remedy : error.remedy};
 }
 
 DoctorLine examine_processor() {

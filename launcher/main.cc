@@ -92,6 +92,7 @@ std::string suggestion(const CLI::App& app, const CLI::App& command) {
   const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
   const auto commands = command.get_subcommands([](const CLI::App*) { return true; });
   std::vector<std::string> names;
+  names.reserve(commands.size());
   for (const CLI::App* known : commands) names.push_back(known->get_name());
   const std::vector<std::string_view> words(names.begin(), names.end());
   const auto near = unknown.empty() ? std::nullopt : nearest_word(unknown.front(), words);

@@ -98,9 +98,9 @@ std::string ModelEntry::hub_url() const {
 }
 
 std::span<const ModelEntry> manifest() {
-  static const std::array<ModelEntry, 4> kEntries = {smollm2(), gemma3(), qwen_coder_half(),
-                                                     qwen_coder()};
-  return kEntries;
+  static const std::array<ModelEntry, 4> entries = {smollm2(), gemma3(), qwen_coder_half(),
+                                                    qwen_coder()};
+  return entries;
 }
 
 const ModelEntry* find_model(std::string_view name) {

@@ -79,6 +79,7 @@ Result<ProgramResult> run_program(const std::vector<std::string>& argv) {
   const SpawnSettings settings(writing.get());
 
   std::vector<char*> arguments;
+  arguments.reserve(argv.size() + 1);
   for (const std::string& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
   pid_t pid = 0;

@@ -30,7 +30,7 @@ class TestFolder {
 
   // Writes a file and returns its path.
   std::filesystem::path write(const std::string& name, std::string_view content) const {
-    const std::filesystem::path path = path_ / name;
+    std::filesystem::path path = path_ / name;
     std::filesystem::create_directories(path.parent_path());
     std::ofstream(path, std::ios::binary) << content;
     return path;

@@ -141,9 +141,9 @@ Result<std::vector<std::string>> TomlReader::texts(std::string_view name, size_t
 }
 
 Result<TomlReader> TomlReader::table(std::string_view name) const {
-  static const toml::table kNone;
+  static const toml::table none;
   const toml::node* node = find(name);
-  if (node == nullptr) return TomlReader(kNone, file_, key_of(name));
+  if (node == nullptr) return TomlReader(none, file_, key_of(name));
   if (!node->is_table())
     return refuse(name, fmt::format("expected a table, got {}", toml_type_name(*node)));
   return TomlReader(*node->as_table(), file_, key_of(name));
