@@ -38,6 +38,7 @@ std::string content_of(int fd) {
 
 std::vector<char*> pointers_to(const std::vector<std::string>& words) {
   std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
   for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
   pointers.push_back(nullptr);
   return pointers;
@@ -59,7 +60,7 @@ std::vector<std::string> environment_with(const std::vector<std::string>& change
 }  // namespace
 
 nlohmann::json SutureRun::json() const {
-  const auto value = nlohmann::json::parse(output, nullptr, /*allow_exceptions=*/false);
+  auto value = nlohmann::json::parse(output, nullptr, /*allow_exceptions=*/false);
   EXPECT_FALSE(value.is_discarded()) << "no JSON: " << output << errors;
   EXPECT_EQ(output.find('\n'), output.size() - 1) << "more than one line: " << output;
   return value;
