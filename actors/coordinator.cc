@@ -113,8 +113,7 @@ void Coordinator::start_generating(std::vector<Outgoing>& out) {
                      FinishReason::kError, out);
   if (!streams_open()) return;
   auto request = generation();
-  if (!request)
-    return end_early(tl::unexpected<Error>(request.error()), FinishReason::kError, out);
+  if (!request) return end_early(tl::unexpected<Error>(request.error()), FinishReason::kError, out);
   running_->generating = true;
   note_lost_slaves();
   out.emplace_back(model(master_).name, std::move(*request));

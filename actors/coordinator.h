@@ -27,19 +27,19 @@ namespace suture {
 // What a model reads before any question comes.
 struct ModelContext {
   std::string name;
-  std::vector<int32_t> head_ids;    // aligned slaves: empty, they read what the master reads
+  std::vector<int32_t> head_ids;  // aligned slaves: empty, they read what the master reads
 };
 
 struct CoordinatorSetup {
   LaunchSpec spec;
-  std::vector<ModelContext> contexts;   // one a model, in the order of spec.models
+  std::vector<ModelContext> contexts;  // one a model, in the order of spec.models
   int32_t master_layers = 0;
-  int64_t master_positions = 0;         // what the model was trained for
+  int64_t master_positions = 0;  // what the model was trained for
   std::vector<int32_t> end_ids;
 };
 
 struct Question {
-  uint64_t request = 0;                 // never 0, never reused
+  uint64_t request = 0;  // never 0, never reused
   std::vector<int32_t> tail_ids;
   int64_t max_tokens = 0;
   SamplingOptions sampling;
@@ -85,14 +85,14 @@ class Coordinator {
   // A stream that some model reads: a context or one request's aligned slave.
   struct Reading {
     size_t model = 0;
-    std::optional<StreamRef> stream;    // once opened
-    bool complete = false;              // ReadDone has come, or the model is gone
-    std::string why;                    // it failed, if not empty
+    std::optional<StreamRef> stream;  // once opened
+    bool complete = false;            // ReadDone has come, or the model is gone
+    std::string why;                  // it failed, if not empty
   };
   struct Running {
     Question question;
-    std::map<size_t, uint64_t> aligned; // model -> key of its reading
-    std::set<uint64_t> awaited;         // readings whose end belongs to the report
+    std::map<size_t, uint64_t> aligned;  // model -> key of its reading
+    std::set<uint64_t> awaited;          // readings whose end belongs to the report
     bool generating = false;
     std::optional<GenerateDone> done;
     AnswerReport report;
@@ -118,12 +118,12 @@ class Coordinator {
   const CoordinatorSetup setup_;
   size_t master_ = 0;
   std::set<std::string> joined_;
-  std::map<std::string, std::string> gone_;     // name -> why
-  std::map<uint64_t, Reading> readings_;        // by key
-  std::map<size_t, uint64_t> contexts_;         // model -> key of its context
+  std::map<std::string, std::string> gone_;  // name -> why
+  std::map<uint64_t, Reading> readings_;     // by key
+  std::map<size_t, uint64_t> contexts_;      // model -> key of its context
   uint64_t next_key_ = 1;
   std::optional<Running> running_;
-  std::vector<ReadDone> unreported_;            // contexts read since the last report
+  std::vector<ReadDone> unreported_;  // contexts read since the last report
   std::optional<AnswerReport> report_;
 };
 

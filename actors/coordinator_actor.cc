@@ -47,7 +47,8 @@ void lose(CoordinatorActor* self, const caf::down_msg& down) {
     if (model.address() == down.source) return self->state.events.on_unreachable(name);
 }
 
-caf::behavior coordinator_actor(CoordinatorActor* self, const std::shared_ptr<CoordinatorSetup>& setup,
+caf::behavior coordinator_actor(CoordinatorActor* self,
+                                const std::shared_ptr<CoordinatorSetup>& setup,
                                 const std::shared_ptr<CoordinatorEvents>& events) {
   self->state.coordinator.emplace(std::move(*setup));
   self->state.events = std::move(*events);

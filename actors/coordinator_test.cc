@@ -121,7 +121,8 @@ TEST_F(CoordinatorTest, ReportsWhenTheAnswerAndAllReadingsHaveEnded) {
   coordinator.read_done("m", read_done(master_key, "m"));
   coordinator.read_done("doc", read_done(doc_key, "doc"));
   EXPECT_FALSE(coordinator.take_report().has_value());
-  const auto drops = of_type<DropStream>(coordinator.read_done("twin", read_done(twin_key, "twin")));
+  const auto drops =
+      of_type<DropStream>(coordinator.read_done("twin", read_done(twin_key, "twin")));
   ASSERT_EQ(drops.size(), 1u);
   EXPECT_EQ(drops[0].second.key, twin_key);
   const auto report = coordinator.take_report();

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <span>
 
-
 namespace suture {
 namespace {
 
@@ -22,8 +21,7 @@ Generation::Generation(const GenerateRequest& request, LanguageModel& model, Bro
       trace_(trace),
       stitching_(request, model.config(), broker, cancelled) {}
 
-Status Generation::run(const OpenStreamFn& open_stream, TokenRingWriter& ring,
-                       GenerateDone& done) {
+Status Generation::run(const OpenStreamFn& open_stream, TokenRingWriter& ring, GenerateDone& done) {
   const auto body = [&]() -> Status {
     SUTURE_ASSIGN_OR_RETURN(sampler_, Sampler::create(model_.device(), model_.config().vocab_size));
     SUTURE_RETURN_IF_ERROR(stitching_.attach());
@@ -77,10 +75,9 @@ Status Generation::decode(TokenRingWriter& ring, GenerateDone& done) {
   const int64_t start = monotonic_ns();
   done.reason = FinishReason::kLength;
   for (int64_t index = 0; index < request_.max_tokens; ++index) {
-    SUTURE_ASSIGN_OR_RETURN(
-        const int32_t token,
-        sampler_->sample(model_.stream(), logits_, request_.sampling,
-                         request_.first_new_position + index));
+    SUTURE_ASSIGN_OR_RETURN(const int32_t token,
+                            sampler_->sample(model_.stream(), logits_, request_.sampling,
+                                             request_.first_new_position + index));
     if (std::ranges::find(request_.end_ids, token) != request_.end_ids.end()) {
       done.reason = FinishReason::kStop;
       break;

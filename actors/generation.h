@@ -44,7 +44,7 @@ class Generation {
   Stitching stitching_;
   std::unique_ptr<BusKvCache> cache_;
   std::unique_ptr<Sampler> sampler_;
-  const float* logits_ = nullptr;   // [vocab] of the last row, device memory
+  const float* logits_ = nullptr;  // [vocab] of the last row, device memory
   ProcessFigures figures_;
 };
 

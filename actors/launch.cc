@@ -4,9 +4,9 @@
 #include <openssl/rand.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <caf/all.hpp>
 #include <caf/openssl/all.hpp>
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -68,19 +68,19 @@ struct Launch::State {
   LaunchOptions options;
   PreparedLaunch prepared;
   std::string secret;
-  std::optional<TlsIdentity> identity;       // placement "processes" only
-  std::unique_ptr<Supervisor> supervisor;    // outlives the broker, whose thread calls it
+  std::optional<TlsIdentity> identity;     // placement "processes" only
+  std::unique_ptr<Supervisor> supervisor;  // outlives the broker, whose thread calls it
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::set<std::string> joined;              // guarded by mutex
-  std::optional<Error> start_failure;        // guarded by mutex
-  bool stopping = false;                     // guarded by mutex
-  std::optional<AnswerReport> report;        // guarded by mutex
-  caf::actor coordinator;                    // set once, under mutex
+  std::set<std::string> joined;        // guarded by mutex
+  std::optional<Error> start_failure;  // guarded by mutex
+  bool stopping = false;               // guarded by mutex
+  std::optional<AnswerReport> report;  // guarded by mutex
+  caf::actor coordinator;              // set once, under mutex
 
-  std::mutex ask_mutex;                      // one request at a time
-  uint64_t next_request = 1;                 // odd numbers; guarded by ask_mutex
+  std::mutex ask_mutex;       // one request at a time
+  uint64_t next_request = 1;  // odd numbers; guarded by ask_mutex
 
   std::unique_ptr<CafSystem> system;
   std::unique_ptr<Broker> broker;
@@ -137,8 +137,7 @@ Status Launch::State::start_broker() {
     note_peer_end(name, end, detail);
   };
   SUTURE_ASSIGN_OR_RETURN(broker, Broker::start(std::move(broker_options)));
-  SUTURE_ASSIGN_OR_RETURN(client,
-                          BrokerClient::connect(broker->address(), secret, kLauncherName));
+  SUTURE_ASSIGN_OR_RETURN(client, BrokerClient::connect(broker->address(), secret, kLauncherName));
   return {};
 }
 
@@ -165,8 +164,8 @@ Status Launch::State::start_coordinator() {
 Status Launch::State::start_processes() {
   const auto port = caf::openssl::publish(coordinator, 0, "127.0.0.1");
   if (!port)
-    return fail(ErrorCode::kIo,
-                "cannot listen on 127.0.0.1: " + system->get().render(port.error()), "launch");
+    return fail(ErrorCode::kIo, "cannot listen on 127.0.0.1: " + system->get().render(port.error()),
+                "launch");
   for (const ModelSpec& model : spec.models) {
     WorkerTicket ticket;
     ticket.broker_address = broker->address();
@@ -182,8 +181,8 @@ Status Launch::State::start_in_process() {
   for (const ModelSpec& model : spec.models) {
     SUTURE_ASSIGN_OR_RETURN(auto peer,
                             BrokerClient::connect(broker->address(), secret, model.name));
-    SUTURE_ASSIGN_OR_RETURN(auto service, ModelService::load(model_load(spec, model, options.trace),
-                                                             std::move(peer)));
+    SUTURE_ASSIGN_OR_RETURN(
+        auto service, ModelService::load(model_load(spec, model, options.trace), std::move(peer)));
     const double load_seconds = service->load_seconds();
     const caf::actor actor = spawn_model_actor(
         system->get(), std::shared_ptr<ModelService>(std::move(service)), coordinator);
@@ -342,9 +341,8 @@ Result<Answer> Launch::ask(const AskOptions& options,
 
   Answer answer;
   AnswerReader reader(ring, state.prepared.encodings->tokenizer(), on_text, answer);
-  tell_question(state.coordinator,
-                {request, state.prepared.prompts->tail(options.text), options.max_tokens,
-                 options.sampling, ring_name});
+  tell_question(state.coordinator, {request, state.prepared.prompts->tail(options.text),
+                                    options.max_tokens, options.sampling, ring_name});
   bool producing = true;
   bool told = false;
   std::optional<AnswerReport> report;

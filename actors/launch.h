@@ -37,9 +37,9 @@ struct Answer {
   std::string text;
   std::vector<int32_t> token_ids;
   FinishReason reason = FinishReason::kStop;
-  int64_t prompt_tokens = 0;                // the master's own
-  double first_token_seconds = 0;           // from asking to the first token
-  double seconds = 0;                       // from asking to the last
+  int64_t prompt_tokens = 0;       // the master's own
+  double first_token_seconds = 0;  // from asking to the first token
+  double seconds = 0;              // from asking to the last
   std::vector<ProcessFigures> figures;
   std::vector<Degraded> degraded;
   std::vector<TraceSpan> spans;
@@ -51,7 +51,8 @@ class Launch {
  public:
   // Checks, starts every process and waits until all have loaded. Processes of a launch that
   // could not start are gone when this returns.
-  static Result<std::unique_ptr<Launch>> start(const LaunchSpec& spec, const LaunchOptions& options);
+  static Result<std::unique_ptr<Launch>> start(const LaunchSpec& spec,
+                                               const LaunchOptions& options);
   // Ends all processes.
   ~Launch();
 

@@ -79,7 +79,8 @@ Result<ModelContext> context(const LaunchSpec& spec, const ModelSpec& model,
       return fail(ErrorCode::kInvalidArgument,
                   "an aligned slave reads the master's own text, it cannot have a system prompt or "
                   "documents",
-                  model.name, "use fusion = { position = \"prefix\" } for a slave that reads "
+                  model.name,
+                  "use fusion = { position = \"prefix\" } for a slave that reads "
                   "something else");
     return ModelContext{model.name, {}};
   }

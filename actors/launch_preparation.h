@@ -27,8 +27,8 @@ Result<std::vector<SlaveReport>> compare_models(const LaunchSpec& spec);
 
 struct PreparedLaunch {
   CoordinatorSetup setup;
-  std::unique_ptr<EncodingCache> encodings;   // the one vocabulary of the launch
-  std::unique_ptr<PromptBuilder> prompts;     // the master's
+  std::unique_ptr<EncodingCache> encodings;  // the one vocabulary of the launch
+  std::unique_ptr<PromptBuilder> prompts;    // the master's
 };
 
 // Refuses what cannot run with both values and the reason; reads the documents.

@@ -13,35 +13,35 @@
 namespace suture {
 
 enum class Role : uint8_t { kMaster, kSlave };
-enum class FusionMode : uint8_t { kConcat };            // project and transfer are refused by name
+enum class FusionMode : uint8_t { kConcat };  // project and transfer are refused by name
 enum class OnFailure : uint8_t { kDegrade, kFail };
 enum class Placement : uint8_t { kProcesses, kInProcess };
 
 struct FusionSpec {
   FusionMode mode = FusionMode::kConcat;
   SlavePosition position = SlavePosition::kAligned;
-  double gain = 0;                   // log-gain added to the slave's scores; -inf switches it off
-  std::vector<double> layer_gain;    // [n_layers] per-layer log-gain instead of `gain`, or empty
-  int64_t lag = 1;                   // aligned only
+  double gain = 0;                 // log-gain added to the slave's scores; -inf switches it off
+  std::vector<double> layer_gain;  // [n_layers] per-layer log-gain instead of `gain`, or empty
+  int64_t lag = 1;                 // aligned only
 };
 
 struct ModelSpec {
-  std::string name;                  // unique in the launch
+  std::string name;  // unique in the launch
   Role role = Role::kMaster;
-  std::string path_text;             // as the file says it: manifest name or path
-  std::filesystem::path path;        // where the model lies; filled when models are resolved
+  std::string path_text;       // as the file says it: manifest name or path
+  std::filesystem::path path;  // where the model lies; filled when models are resolved
   std::string device = "cpu";
   int threads = 1;
-  std::optional<std::string> system;               // system prompt; nothing = the format's default
-  std::vector<std::filesystem::path> documents;    // files this model reads, in this order
-  std::string chat_format;           // empty = recognised from the model
-  FusionSpec fusion;                 // slaves only
+  std::optional<std::string> system;             // system prompt; nothing = the format's default
+  std::vector<std::filesystem::path> documents;  // files this model reads, in this order
+  std::string chat_format;                       // empty = recognised from the model
+  FusionSpec fusion;                             // slaves only
   OnFailure on_failure = OnFailure::kDegrade;
 };
 
 struct LaunchSpec {
   std::filesystem::path topology_path;
-  std::vector<ModelSpec> models;     // exactly one master; file order
+  std::vector<ModelSpec> models;  // exactly one master; file order
   Placement placement = Placement::kProcesses;
   int64_t max_seq_len = 8192;
   int32_t max_sequences = 4;

@@ -35,16 +35,16 @@ struct Outcome {
 
 // A published stream, as its owner announces it.
 struct StreamRef {
-  std::string owner;             // name of the model process
+  std::string owner;  // name of the model process
   uint32_t slot = 0;
   uint64_t generation = 0;
-  std::vector<char> info;        // encoded bus/stream_info.h
+  std::vector<char> info;  // encoded bus/stream_info.h
 };
 
 // A worker has loaded its model and published its slab.
 struct Joined {
   std::string name;
-  Outcome outcome;               // or why it could not
+  Outcome outcome;  // or why it could not
   double load_seconds = 0;
 };
 
@@ -52,8 +52,8 @@ struct Joined {
 struct ReadRequest {
   uint64_t key = 0;
   std::vector<int32_t> token_ids;
-  int64_t capacity = 0;          // tokens; at least token_ids.size()
-  std::string follow_ring;       // then read the tokens of this ring as they come; empty = none
+  int64_t capacity = 0;     // tokens; at least token_ids.size()
+  std::string follow_ring;  // then read the tokens of this ring as they come; empty = none
 };
 
 // Sent back before the tokens are read: readers attach and wait for the rows.
@@ -80,12 +80,12 @@ struct SourceLink {
   std::string name;
   StreamRef stream;
   std::vector<PlannedSegment> segments;
-  bool fail_when_lost = false;   // on_failure = "fail"
+  bool fail_when_lost = false;  // on_failure = "fail"
 };
 
 struct GenerateRequest {
   uint64_t request = 0;
-  uint64_t head_key = 0;         // a stream read before, whose first entries are forked; 0 = none
+  uint64_t head_key = 0;  // a stream read before, whose first entries are forked; 0 = none
   int64_t head_entries = 0;
   std::vector<int32_t> token_ids;  // all of the master's own tokens, head included
   std::vector<OwnRun> own;
@@ -94,7 +94,7 @@ struct GenerateRequest {
   int64_t max_tokens = 0;
   std::vector<int32_t> end_ids;
   SamplingOptions sampling;
-  std::string ring;              // token ring, published on the broker under this name
+  std::string ring;  // token ring, published on the broker under this name
 };
 
 enum class FinishReason : uint32_t { kStop = 1, kLength = 2, kCancelled = 3, kError = 4 };
@@ -102,7 +102,7 @@ enum class FinishReason : uint32_t { kStop = 1, kLength = 2, kCancelled = 3, kEr
 // From this token on the answer went on without a slave.
 struct Degraded {
   std::string slave;
-  int64_t token = 0;             // index in the answer
+  int64_t token = 0;  // index in the answer
   std::string why;
 };
 

@@ -1,7 +1,7 @@
 #include "actors/model_service.h"
 
-#include <spdlog/spdlog.h>
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <chrono>
@@ -168,9 +168,9 @@ Result<std::unique_ptr<BusKvCache>> ModelService::open_answer(const GenerateRequ
   const bool forks = head != streams_.end() && request.head_entries > 0;
   StreamInfo info = stream_info(request.token_ids);
   SUTURE_ASSIGN_OR_RETURN(
-      auto writer, forks ? slab_->fork_stream(head->second.cache->writer(), request.head_entries,
-                                              info, capacity)
-                         : slab_->open_stream(info, capacity));
+      auto writer,
+      forks ? slab_->fork_stream(head->second.cache->writer(), request.head_entries, info, capacity)
+            : slab_->open_stream(info, capacity));
   return std::make_unique<BusKvCache>(std::move(writer));
 }
 

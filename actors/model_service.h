@@ -23,7 +23,7 @@
 namespace suture {
 
 struct ModelLoad {
-  std::string name;                // of the process
+  std::string name;  // of the process
   Role role = Role::kMaster;
   std::filesystem::path path;
   std::string device = "cpu";
@@ -78,14 +78,14 @@ class ModelService {
   std::string fingerprint_;
   TraceLog trace_;
   double load_seconds_ = 0;
-  std::map<uint64_t, OpenStream> streams_;   // by key; engine thread only
+  std::map<uint64_t, OpenStream> streams_;  // by key; engine thread only
 
   std::mutex cancel_mutex_;
-  uint64_t running_ = 0;                     // guarded by cancel_mutex_
-  uint64_t last_cancelled_ = 0;              // guarded by cancel_mutex_
-  bool stopping_ = false;                    // guarded by cancel_mutex_
-  std::atomic<bool> cancelled_ = false;      // ends the waits of what runs now
-  std::jthread heartbeat_;                   // last: beats while the rest lives
+  uint64_t running_ = 0;                 // guarded by cancel_mutex_
+  uint64_t last_cancelled_ = 0;          // guarded by cancel_mutex_
+  bool stopping_ = false;                // guarded by cancel_mutex_
+  std::atomic<bool> cancelled_ = false;  // ends the waits of what runs now
+  std::jthread heartbeat_;               // last: beats while the rest lives
 };
 
 }  // namespace suture

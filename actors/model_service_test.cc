@@ -83,7 +83,8 @@ class ModelServiceTest : public testing::Test {
   StreamRef read_on_slave(std::vector<int32_t> ids, uint64_t key, const std::string& ring = "") {
     const ReadRequest request{key, std::move(ids), 100, ring};
     ModelService& service = *slave_.service;
-    const ReadOpened opened = slave_.run([&service, request] { return service.open(request); }).get();
+    const ReadOpened opened =
+        slave_.run([&service, request] { return service.open(request); }).get();
     EXPECT_FALSE(opened.outcome.failed) << opened.outcome.what;
     slave_read_ = slave_.run([&service, key] { return service.read(key); });
     return opened.stream;
@@ -211,8 +212,11 @@ TEST_F(ModelServiceTest, AnAlignedSlaveFollowsEveryTokenAndTheResultIsTheSameEac
 
 TEST_F(ModelServiceTest, ASlaveAtMinusInfinityChangesNothingAndIsNotWaitedFor) {
   // The slave never reads: a wait for its rows would not end.
-  const StreamRef stream =
-      slave_.run([&] { return slave_.service->open({10, prompt_, 100, ""}); }).get().stream;
+  const StreamRef stream = slave_.run([&] {
+                                   return slave_.service->open({10, prompt_, 100, ""});
+                                 })
+                               .get()
+                               .stream;
   GenerateRequest stitched = request(prompt_, 16);
   stitched.sources = {aligned(stream, 1, kOff)};
   GenerateDone done;

@@ -29,13 +29,13 @@ class EncodingCache {
 
  private:
   struct Entry {
-    std::string key;                 // text, and a mark for `special`
+    std::string key;  // text, and a mark for `special`
     std::vector<int32_t> ids;
   };
   std::shared_ptr<const Tokenizer> tokenizer_;
   size_t max_texts_;
   uint64_t hits_ = 0;
-  std::list<Entry> recent_;          // most recent first
+  std::list<Entry> recent_;  // most recent first
   std::unordered_map<std::string_view, std::list<Entry>::iterator> by_key_;
 };
 

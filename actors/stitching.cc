@@ -28,7 +28,6 @@ bool sees_any(const PlannedSegment& segment) {
   return false;
 }
 
-
 }  // namespace
 
 Stitching::Stitching(const GenerateRequest& request, const ModelConfig& config,
@@ -100,8 +99,7 @@ void Stitching::build_plan() {
 }
 
 ForeignSegment& Stitching::segment(size_t part) {
-  return part < plan_.before.size() ? plan_.before[part]
-                                    : plan_.after[part - plan_.before.size()];
+  return part < plan_.before.size() ? plan_.before[part] : plan_.after[part - plan_.before.size()];
 }
 
 void Stitching::show(int64_t last_position) {

@@ -48,7 +48,7 @@ class Stitching {
     const SourceLink* link = nullptr;
     std::unique_ptr<StreamReader> reader;
   };
-  struct Part {            // one planned segment, in the order of plan_.before, then plan_.after
+  struct Part {  // one planned segment, in the order of plan_.before, then plan_.after
     size_t source = 0;
     const PlannedSegment* planned = nullptr;
   };
@@ -67,9 +67,9 @@ class Stitching {
   SequencePlan plan_;
   std::vector<Degraded> degraded_;
   std::optional<size_t> lost_;
-  int64_t bus_waits_ = 0;           // waits that did not find the rows ready
-  double bus_wait_seconds_ = 0;     // time spent in them
-  int64_t kv_bytes_read_ = 0;       // of the rows that attention went over
+  int64_t bus_waits_ = 0;        // waits that did not find the rows ready
+  double bus_wait_seconds_ = 0;  // time spent in them
+  int64_t kv_bytes_read_ = 0;    // of the rows that attention went over
 };
 
 }  // namespace suture

@@ -63,7 +63,8 @@ std::string describe(int status) {
 }  // namespace
 
 Supervisor::~Supervisor() {
-  for (auto& [name, child] : children_) ::syscall(SYS_pidfd_send_signal, child.pidfd.get(), SIGKILL, nullptr, 0);
+  for (auto& [name, child] : children_)
+    ::syscall(SYS_pidfd_send_signal, child.pidfd.get(), SIGKILL, nullptr, 0);
   for (auto& [name, child] : children_) ::waitpid(child.pid, nullptr, 0);
 }
 

@@ -58,7 +58,7 @@ TEST(TlsIdentityTest, AnotherLaunchIsRefused) {
   const auto server = context(*ours, *ours);
   const auto stranger = context(*theirs, *ours);  // trusts our server, shows its own certificate
   EXPECT_FALSE(handshake(server.get(), stranger.get()));
-  const auto victim = context(*ours, *theirs);    // our certificate, trusts only theirs
+  const auto victim = context(*ours, *theirs);  // our certificate, trusts only theirs
   EXPECT_FALSE(handshake(server.get(), victim.get()));
 }
 

@@ -21,8 +21,8 @@ namespace {
 Result<caf::actor> find_coordinator(caf::actor_system& system, uint16_t port) {
   auto coordinator = caf::openssl::remote_actor(system, "127.0.0.1", port);
   if (!coordinator)
-    return fail(ErrorCode::kIo, "cannot reach the coordinator: " + system.render(coordinator.error()),
-                "worker");
+    return fail(ErrorCode::kIo,
+                "cannot reach the coordinator: " + system.render(coordinator.error()), "worker");
   return std::move(*coordinator);
 }
 

@@ -16,21 +16,23 @@ constexpr size_t kMaxTicketBytes = 64 * 1024;
 
 Result<UniqueFd> write_ticket(const WorkerTicket& ticket) {
   const ModelLoad& load = ticket.load;
-  const std::string text = nlohmann::json{
-      {"broker", ticket.broker_address},
-      {"secret", ticket.secret},
-      {"port", ticket.coordinator_port},
-      {"certificate_fd", ticket.certificate_fd},
-      {"key_fd", ticket.key_fd},
-      {"name", load.name},
-      {"master", load.role == Role::kMaster},
-      {"path", load.path.string()},
-      {"device", load.device},
-      {"threads", load.threads},
-      {"max_seq_len", load.max_seq_len},
-      {"max_sequences", load.max_sequences},
-      {"trace", load.trace},
-  }.dump();
+  const std::string text =
+      nlohmann::json{
+          {"broker", ticket.broker_address},
+          {"secret", ticket.secret},
+          {"port", ticket.coordinator_port},
+          {"certificate_fd", ticket.certificate_fd},
+          {"key_fd", ticket.key_fd},
+          {"name", load.name},
+          {"master", load.role == Role::kMaster},
+          {"path", load.path.string()},
+          {"device", load.device},
+          {"threads", load.threads},
+          {"max_seq_len", load.max_seq_len},
+          {"max_sequences", load.max_sequences},
+          {"trace", load.trace},
+      }
+          .dump();
   UniqueFd fd(::memfd_create("suture-ticket", MFD_CLOEXEC));
   if (!fd.valid()) return fail_errno("cannot create a memory file", errno, "worker ticket");
   if (::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))

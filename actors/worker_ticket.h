@@ -15,7 +15,7 @@ namespace suture {
 struct WorkerTicket {
   std::string broker_address;
   std::string secret;
-  uint16_t coordinator_port = 0;   // on 127.0.0.1
+  uint16_t coordinator_port = 0;  // on 127.0.0.1
   int certificate_fd = -1;
   int key_fd = -1;
   ModelLoad load;

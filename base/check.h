@@ -13,8 +13,8 @@ namespace suture {
 }  // namespace suture
 
 // SUTURE_CHECK(row < rows, "row={} rows={}", row, rows);
-#define SUTURE_CHECK(condition, ...)                                                       \
-  do {                                                                                     \
-    if (!(condition)) [[unlikely]]                                                         \
+#define SUTURE_CHECK(condition, ...)                                                      \
+  do {                                                                                    \
+    if (!(condition)) [[unlikely]]                                                        \
       ::suture::check_failed(__FILE__, __LINE__, #condition, ::fmt::format(__VA_ARGS__)); \
   } while (false)

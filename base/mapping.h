@@ -21,7 +21,8 @@ class Mapping {
   Mapping& operator=(const Mapping&) = delete;
   ~Mapping();
 
-  // Maps `size` bytes of `fd`, shared. kIo if the system refuses (a sealed memfd refuses kReadWrite).
+  // Maps `size` bytes of `fd`, shared. kIo if the system refuses (a sealed memfd refuses
+  // kReadWrite).
   static Result<Mapping> shared(int fd, size_t size, Access access);
   // Maps a whole file read-only. An empty file gives an empty mapping.
   static Result<Mapping> file(const std::filesystem::path& path);

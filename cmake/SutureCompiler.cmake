@@ -3,11 +3,16 @@
 # No -march: kernels choose their instructions at run time, so one binary serves every x86-64 host.
 # -ffp-contract=off: results must be the same bits whatever the optimiser would like to fuse;
 # kernels that want a fused multiply-add say so with intrinsics.
-add_compile_options(
-  "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Werror;-ffp-contract=off>")
+# -Wno-missing-field-initializers: a designated initialiser leaves the other members at their
+# defaults on purpose, as in {.name = "a", .threads = 2}.
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Werror>"
+  "$<$<COMPILE_LANGUAGE:CXX>:-Wno-missing-field-initializers;-ffp-contract=off>")
 
 find_program(SUTURE_CCACHE ccache)
 if(SUTURE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${SUTURE_CCACHE})
-  set(CMAKE_CUDA_COMPILER_LAUNCHER ${SUTURE_CCACHE})
+  # Paths below the source folder count as relative, so that another checkout hits the same cache.
+  set(launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      ${SUTURE_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${launcher})
 endif()

@@ -51,15 +51,14 @@ void align(const MergeInput& input, int32_t index, MergePlan& plan) {
   const MergeSource& source = input.sources[static_cast<size_t>(index)];
   for (size_t run = 0; run < plan.own.size(); ++run) {
     const bool last = run + 1 == plan.own.size();
-    plan.segments.push_back(
-        {.source = index,
-         .position = SlavePosition::kAligned,
-         .begin = plan.own[run].begin,
-         .end = last ? PlannedSegment::kOpenEnd : plan.own[run + 1].begin,
-         .position_offset = plan.own[run].position_offset,
-         .rotation_shift = plan.own[run].position_offset,
-         .lag = source.lag,
-         .layer_gain = source.layer_gain});
+    plan.segments.push_back({.source = index,
+                             .position = SlavePosition::kAligned,
+                             .begin = plan.own[run].begin,
+                             .end = last ? PlannedSegment::kOpenEnd : plan.own[run + 1].begin,
+                             .position_offset = plan.own[run].position_offset,
+                             .rotation_shift = plan.own[run].position_offset,
+                             .lag = source.lag,
+                             .layer_gain = source.layer_gain});
   }
 }
 
@@ -95,8 +94,8 @@ Result<MergePlan> plan_merge(const MergeInput& input) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} positions are needed ({} of the master's head, {} of prefixes, {} "
                             "of its tail, {} to generate), the master has {}",
-                            total, head, cursor - head, input.tail_ids.size(),
-                            input.max_new_tokens, input.max_positions),
+                            total, head, cursor - head, input.tail_ids.size(), input.max_new_tokens,
+                            input.max_positions),
                 "merge plan", "shorten the documents or ask for fewer tokens");
   return plan;
 }

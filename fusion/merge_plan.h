@@ -22,8 +22,8 @@ struct MergeSource {
   std::string name;
   SlavePosition position = SlavePosition::kAligned;
   std::vector<int32_t> token_ids = {};  // what it reads; kPrefix only
-  std::vector<float> layer_gain;    // [n_layers] log-gain; -inf: this layer does not see the slave
-  int64_t lag = 1;                  // kAligned only, >= 0
+  std::vector<float> layer_gain;  // [n_layers] log-gain; -inf: this layer does not see the slave
+  int64_t lag = 1;                // kAligned only, >= 0
 };
 
 struct MergeInput {
@@ -31,21 +31,21 @@ struct MergeInput {
   std::vector<int32_t> head_ids;
   std::vector<int32_t> tail_ids;
   int64_t max_new_tokens = 0;
-  int64_t max_positions = 0;        // of the master
-  int32_t n_layers = 0;             // of the master
-  std::vector<MergeSource> sources; // prefixes are laid in this order
+  int64_t max_positions = 0;         // of the master
+  int32_t n_layers = 0;              // of the master
+  std::vector<MergeSource> sources;  // prefixes are laid in this order
 };
 
 // Entries [begin, end) of one source's stream; of an aligned source the end grows with the text.
 struct PlannedSegment {
-  int32_t source = 0;               // index into MergeInput::sources
+  int32_t source = 0;  // index into MergeInput::sources
   SlavePosition position = SlavePosition::kPrefix;
   int64_t begin = 0;
-  int64_t end = 0;                  // kOpenEnd: as far as the stream has grown
-  int64_t position_offset = 0;      // entry i sits at position i + position_offset
-  int64_t rotation_shift = 0;       // see ForeignSegment
-  int64_t lag = 0;                  // entry at position j is visible from position j + lag on
-  std::vector<float> layer_gain;    // [n_layers]
+  int64_t end = 0;                // kOpenEnd: as far as the stream has grown
+  int64_t position_offset = 0;    // entry i sits at position i + position_offset
+  int64_t rotation_shift = 0;     // see ForeignSegment
+  int64_t lag = 0;                // entry at position j is visible from position j + lag on
+  std::vector<float> layer_gain;  // [n_layers]
 
   static constexpr int64_t kOpenEnd = INT64_MAX;
 };
@@ -53,7 +53,7 @@ struct PlannedSegment {
 struct MergePlan {
   std::vector<OwnRun> own;
   std::vector<PlannedSegment> segments;
-  int64_t first_new_position = 0;   // position of the first generated token
+  int64_t first_new_position = 0;  // position of the first generated token
 };
 
 // Prefixes follow the head one after another; each drops the leading tokens that it shares with

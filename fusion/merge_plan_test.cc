@@ -15,9 +15,13 @@ MergeInput two_documents() {
   input.max_positions = 100;
   input.n_layers = 1;
   input.sources = {
-      {.name = "a", .position = SlavePosition::kPrefix, .token_ids = {1, 2, 3, 40, 41},
+      {.name = "a",
+       .position = SlavePosition::kPrefix,
+       .token_ids = {1, 2, 3, 40, 41},
        .layer_gain = {0}},
-      {.name = "b", .position = SlavePosition::kPrefix, .token_ids = {1, 2, 3, 50, 51, 52},
+      {.name = "b",
+       .position = SlavePosition::kPrefix,
+       .token_ids = {1, 2, 3, 50, 51, 52},
        .layer_gain = {0}},
   };
   return input;

@@ -9,14 +9,24 @@ namespace suture {
 
 // Quantised types are stored as GGUF blocks along a row (ggml's block layouts, little-endian).
 enum class DType : uint8_t {
-  kF32, kF16, kBf16, kI32, kI64,
-  kQ4_0, kQ4_1, kQ5_0, kQ8_0, kQ4_K, kQ5_K, kQ6_K,
+  kF32,
+  kF16,
+  kBf16,
+  kI32,
+  kI64,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ8_0,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
 };
 
 struct DTypeInfo {
-  std::string_view name;    // "q4_k"
-  int64_t block_elements;   // elements stored together, 1 for plain types
-  int64_t block_bytes;      // bytes of that block
+  std::string_view name;   // "q4_k"
+  int64_t block_elements;  // elements stored together, 1 for plain types
+  int64_t block_bytes;     // bytes of that block
 };
 
 const DTypeInfo& dtype_info(DType dtype);

@@ -26,10 +26,10 @@ enum class MatmulPath : uint8_t {
 };
 
 struct MatmulArgs {
-  const float* x = nullptr;      // [n_rows][w.cols]
+  const float* x = nullptr;  // [n_rows][w.cols]
   WeightView w;
-  const float* bias = nullptr;   // [w.rows] or nullptr
-  float* out = nullptr;          // [n_rows][w.rows]
+  const float* bias = nullptr;  // [w.rows] or nullptr
+  float* out = nullptr;         // [n_rows][w.rows]
   int64_t n_rows = 0;
   MatmulPath path = MatmulPath::kPrefill;
 };

@@ -9,8 +9,8 @@
 namespace suture {
 
 enum class RopePairing : uint8_t {
-  kHalves,       // dimension i turns with i + head_dim / 2 (Hugging Face, "neox")
-  kNeighbours,   // dimension 2i turns with 2i + 1 (the llama layout of GGUF)
+  kHalves,      // dimension i turns with i + head_dim / 2 (Hugging Face, "neox")
+  kNeighbours,  // dimension 2i turns with 2i + 1 (the llama layout of GGUF)
 };
 
 struct RopeArgs {

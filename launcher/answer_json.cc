@@ -73,7 +73,8 @@ nlohmann::json to_json(const Answer& answer) {
                          {"seconds", answer.seconds},
                          {"processes", nlohmann::json::array()},
                          {"degraded", nlohmann::json::array()}};
-  for (const ProcessFigures& figures : answer.figures) json["processes"].push_back(to_json(figures));
+  for (const ProcessFigures& figures : answer.figures)
+    json["processes"].push_back(to_json(figures));
   for (const Degraded& lost : answer.degraded)
     json["degraded"].push_back({{"slave", lost.slave}, {"token", lost.token}, {"why", lost.why}});
   for (const TraceSpan& span : answer.spans)
@@ -105,12 +106,13 @@ Result<Answer> answer_from_json(const nlohmann::json& source) {
       read_figures(process, answer.figures.emplace_back());
     for (const nlohmann::json& lost : json.at("degraded"))
       answer.degraded.push_back({lost.at("slave").get<std::string>(),
-                                 lost.at("token").get<int64_t>(), lost.at("why").get<std::string>()});
+                                 lost.at("token").get<int64_t>(),
+                                 lost.at("why").get<std::string>()});
     if (!json.contains("spans")) return;
     for (const nlohmann::json& span : json.at("spans"))
-      answer.spans.push_back({span.at("process").get<std::string>(),
-                              span.at("name").get<std::string>(), span.at("start_ns").get<int64_t>(),
-                              span.at("duration_ns").get<int64_t>()});
+      answer.spans.push_back(
+          {span.at("process").get<std::string>(), span.at("name").get<std::string>(),
+           span.at("start_ns").get<int64_t>(), span.at("duration_ns").get<int64_t>()});
   });
 }
 

@@ -9,7 +9,7 @@
 namespace suture {
 
 nlohmann::json to_json(const ProcessFigures& figures);
-nlohmann::json to_json(const Answer& answer);   // spans included only if there are any
+nlohmann::json to_json(const Answer& answer);  // spans included only if there are any
 nlohmann::json to_json(const AskOptions& options);
 
 // From another process: kCorrupt names the field that is missing or of the wrong type.

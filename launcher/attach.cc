@@ -118,9 +118,9 @@ void serve_connection(UniqueFd fd, const Asker& asker, const std::atomic<bool>& 
 struct AttachServer::State {
   Asker asker;
   std::filesystem::path path;
-  UniqueFd lock;       // held as long as the name is taken
+  UniqueFd lock;  // held as long as the name is taken
   UniqueFd listener;
-  UniqueFd stop;       // eventfd that ends the accepting thread
+  UniqueFd stop;  // eventfd that ends the accepting thread
   std::atomic<bool> stopping = false;
   struct Connection {
     std::atomic<bool> ended = false;

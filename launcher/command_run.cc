@@ -65,8 +65,8 @@ Status save_trace(const RunOptions& options, const SessionResult& result) {
 }
 
 // Starts the topology, answers everything, ends the processes.
-Result<SessionResult> run_launch(const LaunchSpec& spec, const SessionOptions& session,
-                                 bool trace, const std::atomic<bool>& cancelled) {
+Result<SessionResult> run_launch(const LaunchSpec& spec, const SessionOptions& session, bool trace,
+                                 const std::atomic<bool>& cancelled) {
   SUTURE_ASSIGN_OR_RETURN(const auto launch, start_launch(spec, trace));
   const Asker asker = [&launch](const AskOptions& ask, const auto& on_text, const auto& stop) {
     return launch->ask(ask, on_text, stop);

@@ -25,9 +25,8 @@ Status LineSocket::send(const nlohmann::json& value) const {
 Result<std::optional<nlohmann::json>> LineSocket::receive(int timeout_ms) {
   while (true) {
     if (const size_t end = buffer_.find('\n'); end != std::string::npos) {
-      auto value = nlohmann::json::parse(buffer_.begin(),
-                                         buffer_.begin() + static_cast<ptrdiff_t>(end), nullptr,
-                                         false);
+      auto value = nlohmann::json::parse(
+          buffer_.begin(), buffer_.begin() + static_cast<ptrdiff_t>(end), nullptr, false);
       buffer_.erase(0, end + 1);
       if (value.is_discarded())
         return fail(ErrorCode::kCorrupt, "a line is not JSON", "attach socket");

@@ -89,8 +89,8 @@ nlohmann::json to_json(const SessionResult& result) {
     answer["question"] = done.item.question;
     answer["facts"] = nlohmann::json::array();
     for (const ExpectedFact& fact : done.item.expect)
-      answer["facts"].push_back({{"fact", fact.spellings.front()},
-                                 {"held", holds_fact(done.answer.text, fact)}});
+      answer["facts"].push_back(
+          {{"fact", fact.spellings.front()}, {"held", holds_fact(done.answer.text, fact)}});
     json["answers"].push_back(std::move(answer));
   }
   for (const ProcessFigures& figures : result.processes)

@@ -22,8 +22,8 @@ struct AnsweredQuestion {
 
 struct SessionResult {
   std::vector<AnsweredQuestion> questions;
-  std::vector<ProcessFigures> processes;   // of all questions together, in order of appearance
-  double seconds = 0;                      // answering, without loading
+  std::vector<ProcessFigures> processes;  // of all questions together, in order of appearance
+  double seconds = 0;                     // answering, without loading
   int64_t facts_held = 0;
   int64_t facts_expected = 0;
 };
@@ -32,7 +32,7 @@ struct SessionOptions {
   std::vector<QuestionItem> items;
   int64_t max_tokens = 256;
   SamplingOptions sampling;
-  bool print = true;                       // stream the answers to standard output
+  bool print = true;  // stream the answers to standard output
 };
 
 // Stops at the first question that fails, or when `cancelled` is set: kCancelled.

@@ -2,13 +2,9 @@
 // the processes is killed in the middle of an answer.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <signal.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <filesystem>
 #include <limits>
 #include <string>
@@ -16,6 +12,7 @@
 #include "actors/launch.h"
 #include "launcher/manifest.h"
 #include "launcher/test_folder.h"
+#include "tests/test_processes.h"
 
 namespace suture {
 namespace {
@@ -78,16 +75,6 @@ class LaunchRealTest : public testing::Test {
   TestFolder folder_;
 };
 
-// True once the process is gone, within a minute.
-bool ends(pid_t pid) {
-  const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
-  if (pidfd < 0) return errno == ESRCH;
-  pollfd poll_fd{pidfd, POLLIN, 0};
-  const bool ended = ::poll(&poll_fd, 1, 60'000) == 1;
-  ::close(pidfd);
-  return ended;
-}
-
 TEST_F(LaunchRealTest, OneProcessAndThreeProcessesGiveTheSameTokens) {
   auto processes = start(topology(Placement::kProcesses));
   ASSERT_TRUE(processes.has_value()) << processes.error().message();
@@ -149,7 +136,7 @@ TEST_F(LaunchRealTest, NoProcessOutlivesItsLaunch) {
   ASSERT_TRUE(launch.has_value()) << launch.error().message();
   const auto pids = (*launch)->pids();
   launch->reset();
-  for (const pid_t pid : pids) EXPECT_TRUE(ends(pid)) << pid;
+  for (const pid_t pid : pids) EXPECT_TRUE(process_ends(pid)) << pid;
 }
 
 TEST_F(LaunchRealTest, AModelThatCannotBeLoadedIsReportedWithItsReason) {
