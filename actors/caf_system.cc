@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "actors/messages.h"
+#include "actors/tls_error_queue.h"
 
 namespace suture {
 namespace {
@@ -33,6 +34,7 @@ caf::actor_system_config make_config(const TlsIdentity* identity, int scheduler_
     config.set("scheduler.max-threads", static_cast<size_t>(scheduler_threads));
   config.set("scheduler.policy", caf::atom("sharing"));
   if (identity == nullptr) return config;
+  keep_tls_errors_apart();
   config.openssl_certificate = identity->certificate_path();
   config.openssl_key = identity->key_path();
   config.openssl_cafile = identity->certificate_path();

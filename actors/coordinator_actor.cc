@@ -1,5 +1,7 @@
 #include "actors/coordinator_actor.h"
 
+#include <spdlog/spdlog.h>
+
 #include <caf/all.hpp>
 #include <map>
 #include <memory>
@@ -44,7 +46,10 @@ void join(CoordinatorActor* self, const Joined& joined, const caf::actor& model)
 
 void lose(CoordinatorActor* self, const caf::down_msg& down) {
   for (const auto& [name, model] : self->state.models)
-    if (model.address() == down.source) return self->state.events.on_unreachable(name);
+    if (model.address() == down.source) {
+      spdlog::info("{}: connection lost: {}", name, self->system().render(down.reason));
+      return self->state.events.on_unreachable(name);
+    }
 }
 
 caf::behavior coordinator_actor(CoordinatorActor* self,
