@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "base/check.h"
 #include "fusion/merge_plan.h"
@@ -171,9 +172,12 @@ Result<bool> Coordinator::add_source(size_t index, MergeInput& input,
     return fail(ErrorCode::kLost, "the slave cannot take part", slave.name,
                 "on_failure = \"degrade\" goes on without it");
   }
+  const std::vector<float> gains = layer_gains(slave.fusion);
+  SourceLink link{slave.name, *reading->stream, {}, must, {}};
+  for (const float gain : gains) link.layer_gain_bits.push_back(std::bit_cast<uint32_t>(gain));
+  links.push_back(std::move(link));
   input.sources.push_back({slave.name, slave.fusion.position, setup_.contexts[index].head_ids,
-                           layer_gains(slave.fusion), slave.fusion.lag});
-  links.push_back({slave.name, *reading->stream, {}, must});
+                           gains, slave.fusion.lag});
   return true;
 }
 

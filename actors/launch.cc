@@ -63,6 +63,15 @@ std::string_view finish_reason_name(FinishReason reason) {
   return "unknown";
 }
 
+Status validate(const AskOptions& options, int64_t max_seq_len) {
+  if (options.max_tokens < 1 || options.max_tokens > max_seq_len)
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{} tokens asked for, 1 to {} are possible", options.max_tokens, max_seq_len),
+        "request");
+  return validate(options.sampling);
+}
+
 struct Launch::State {
   LaunchSpec spec;
   LaunchOptions options;
@@ -328,12 +337,7 @@ Result<Answer> Launch::ask(const AskOptions& options,
                            const std::function<void(std::string_view)>& on_text,
                            const std::atomic<bool>& cancelled) {
   State& state = *state_;
-  if (options.max_tokens < 1 || options.max_tokens > state.spec.max_seq_len)
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} tokens asked for, 1 to {} are possible", options.max_tokens,
-                            state.spec.max_seq_len),
-                "request");
-  SUTURE_RETURN_IF_ERROR(validate(options.sampling));
+  SUTURE_RETURN_IF_ERROR(validate(options, state.spec.max_seq_len));
   const std::lock_guard one_at_a_time(state.ask_mutex);
   const uint64_t request = std::exchange(state.next_request, state.next_request + 2);
   const std::string ring_name = fmt::format("answer/{}", request);

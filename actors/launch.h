@@ -33,6 +33,9 @@ struct AskOptions {
   SamplingOptions sampling;
 };
 
+// kInvalidArgument names the value that is out of range; `max_seq_len` as in the topology.
+Status validate(const AskOptions& options, int64_t max_seq_len);
+
 struct Answer {
   std::string text;
   std::vector<int32_t> token_ids;

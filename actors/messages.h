@@ -3,6 +3,7 @@
 // slow work for a dead process. Plain data; CAF carries it through the inspect() functions below.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -81,6 +82,13 @@ struct SourceLink {
   StreamRef stream;
   std::vector<PlannedSegment> segments;
   bool fail_when_lost = false;  // on_failure = "fail"
+  // [n_layers] log-gains as bit patterns of float32: what CAF 0.17 does to encode a float never
+  // ends for an infinity.
+  std::vector<uint32_t> layer_gain_bits;
+
+  float gain(int32_t layer) const {
+    return std::bit_cast<float>(layer_gain_bits[static_cast<size_t>(layer)]);
+  }
 };
 
 struct GenerateRequest {
@@ -164,8 +172,7 @@ auto inspect(Inspector& f, OwnRun& x) {
 }
 template <typename Inspector>
 auto inspect(Inspector& f, PlannedSegment& x) {
-  return f(x.source, x.position, x.begin, x.end, x.position_offset, x.rotation_shift, x.lag,
-           x.layer_gain);
+  return f(x.source, x.position, x.begin, x.end, x.position_offset, x.rotation_shift, x.lag);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, SamplingOptions& x) {
@@ -173,7 +180,7 @@ auto inspect(Inspector& f, SamplingOptions& x) {
 }
 template <typename Inspector>
 auto inspect(Inspector& f, SourceLink& x) {
-  return f(x.name, x.stream, x.segments, x.fail_when_lost);
+  return f(x.name, x.stream, x.segments, x.fail_when_lost, x.layer_gain_bits);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, GenerateRequest& x) {

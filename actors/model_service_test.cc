@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <future>
 #include <limits>
@@ -135,16 +136,16 @@ class ModelServiceTest : public testing::Test {
     PlannedSegment segment;
     segment.begin = begin;
     segment.end = end;
-    segment.layer_gain.assign(3, gain);
-    return {"slave", stream, {segment}, false};
+    return {
+        "slave", stream, {segment}, false, std::vector<uint32_t>(3, std::bit_cast<uint32_t>(gain))};
   }
   SourceLink aligned(const StreamRef& stream, int64_t lag, float gain) const {
     PlannedSegment segment;
     segment.position = SlavePosition::kAligned;
     segment.end = PlannedSegment::kOpenEnd;
     segment.lag = lag;
-    segment.layer_gain.assign(3, gain);
-    return {"slave", stream, {segment}, false};
+    return {
+        "slave", stream, {segment}, false, std::vector<uint32_t>(3, std::bit_cast<uint32_t>(gain))};
   }
 
   std::unique_ptr<Broker> broker_;

@@ -17,14 +17,14 @@ namespace {
 // renewed for as long as the owner lives: the broker alone decides that it does not.
 constexpr std::chrono::milliseconds kWaitSlice{200};
 
-bool sees(const PlannedSegment& segment, int32_t layer) {
-  const float gain = segment.layer_gain[static_cast<size_t>(layer)];
+bool sees(const SourceLink& link, int32_t layer) {
+  const float gain = link.gain(layer);
   return !(std::isinf(gain) && gain < 0);
 }
 
-bool sees_any(const PlannedSegment& segment) {
-  for (size_t layer = 0; layer < segment.layer_gain.size(); ++layer)
-    if (sees(segment, static_cast<int32_t>(layer))) return true;
+bool sees_any(const SourceLink& link) {
+  for (int32_t layer = 0; layer < std::ssize(link.layer_gain_bits); ++layer)
+    if (sees(link, layer)) return true;
   return false;
 }
 
@@ -51,6 +51,11 @@ Status Stitching::attach_source(size_t index) {
   const SourceLink& link = *sources_[index].link;
   const auto bytes = std::as_bytes(std::span(link.stream.info));
   SUTURE_ASSIGN_OR_RETURN(const StreamInfo info, decode_stream_info(bytes));
+  if (std::ssize(link.layer_gain_bits) != config_.n_layers)
+    return fail(
+        ErrorCode::kIncompatible,
+        fmt::format("{} gains for {} layers", link.layer_gain_bits.size(), config_.n_layers),
+        link.name);
   if (info.shape != config_.kv_shape())
     return fail(ErrorCode::kIncompatible, "the stream's K/V shape is not the master's", link.name,
                 "run 'suture check' on the topology");
@@ -75,27 +80,32 @@ void Stitching::build_plan() {
   parts_.clear();
   for (const SlavePosition position : {SlavePosition::kPrefix, SlavePosition::kAligned})
     for (size_t i = 0; i < sources_.size(); ++i) {
-      if (!sources_[i].reader) continue;
+      if (!sources_[i].reader || !sees_any(*sources_[i].link)) continue;
       for (const PlannedSegment& planned : sources_[i].link->segments) {
-        if (planned.position != position || !sees_any(planned)) continue;
-        ForeignSegment segment;
-        for (int32_t layer = 0; layer < config_.n_layers; ++layer)
-          segment.layers.push_back(sees(planned, layer) ? sources_[i].reader->layer_view(layer)
-                                                        : KvLayerView{});
-        segment.begin = segment.end = planned.begin;
-        segment.position_offset = planned.position_offset;
-        segment.rotation_shift = planned.rotation_shift;
-        // Of a prefix too: the master's head, which comes before it, must not see it.
-        segment.visibility = Visibility::kUpTo;
-        segment.lag = planned.lag;
-        for (float gain : planned.layer_gain)
-          segment.log_gain.insert(segment.log_gain.end(), static_cast<size_t>(config_.n_heads),
-                                  gain);
+        if (planned.position != position) continue;
         parts_.push_back({i, &planned});
         (position == SlavePosition::kPrefix ? plan_.before : plan_.after)
-            .push_back(std::move(segment));
+            .push_back(foreign_segment(sources_[i], planned));
       }
     }
+}
+
+ForeignSegment Stitching::foreign_segment(const Source& source,
+                                          const PlannedSegment& planned) const {
+  ForeignSegment segment;
+  for (int32_t layer = 0; layer < config_.n_layers; ++layer) {
+    const bool seen = sees(*source.link, layer);
+    segment.layers.push_back(seen ? source.reader->layer_view(layer) : KvLayerView{});
+    segment.log_gain.insert(segment.log_gain.end(), static_cast<size_t>(config_.n_heads),
+                            source.link->gain(layer));
+  }
+  segment.begin = segment.end = planned.begin;
+  segment.position_offset = planned.position_offset;
+  segment.rotation_shift = planned.rotation_shift;
+  // Of a prefix too: the master's head, which comes before it, must not see it.
+  segment.visibility = Visibility::kUpTo;
+  segment.lag = planned.lag;
+  return segment;
 }
 
 ForeignSegment& Stitching::segment(size_t part) {
@@ -113,7 +123,9 @@ void Stitching::show(int64_t last_position) {
 
 Status Stitching::wait_layer(int32_t layer) {
   for (size_t part = 0; part < parts_.size(); ++part) {
-    if (!sees(*parts_[part].planned, layer) || segment(part).end == segment(part).begin) continue;
+    if (!sees(*sources_[parts_[part].source].link, layer) ||
+        segment(part).end == segment(part).begin)
+      continue;
     SUTURE_RETURN_IF_ERROR(wait_entries(parts_[part].source, layer, segment(part).end));
   }
   return {};

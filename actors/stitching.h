@@ -56,6 +56,7 @@ class Stitching {
   Status attach_source(size_t index);
   Status wait_entries(size_t source, int32_t layer, int64_t entries);
   void build_plan();
+  ForeignSegment foreign_segment(const Source& source, const PlannedSegment& planned) const;
   ForeignSegment& segment(size_t part);
 
   const GenerateRequest& request_;

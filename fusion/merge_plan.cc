@@ -40,8 +40,7 @@ int64_t lay_prefix(const MergeInput& input, int32_t index, int64_t cursor, Merge
                            .end = end,
                            .position_offset = shift,
                            .rotation_shift = shift,
-                           .lag = 0,
-                           .layer_gain = source.layer_gain});
+                           .lag = 0});
   return cursor + end - begin;
 }
 
@@ -57,8 +56,7 @@ void align(const MergeInput& input, int32_t index, MergePlan& plan) {
                              .end = last ? PlannedSegment::kOpenEnd : plan.own[run + 1].begin,
                              .position_offset = plan.own[run].position_offset,
                              .rotation_shift = plan.own[run].position_offset,
-                             .lag = source.lag,
-                             .layer_gain = source.layer_gain});
+                             .lag = source.lag});
   }
 }
 

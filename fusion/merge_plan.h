@@ -45,7 +45,6 @@ struct PlannedSegment {
   int64_t position_offset = 0;    // entry i sits at position i + position_offset
   int64_t rotation_shift = 0;     // see ForeignSegment
   int64_t lag = 0;                // entry at position j is visible from position j + lag on
-  std::vector<float> layer_gain;  // [n_layers]
 
   static constexpr int64_t kOpenEnd = INT64_MAX;
 };

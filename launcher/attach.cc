@@ -54,8 +54,8 @@ Status check_name(const std::string& name) {
       name.find_first_not_of(kAllowed) == std::string::npos)
     return {};
   return fail(ErrorCode::kInvalidArgument,
-              "a launch's name has 1 to 63 letters, digits, '_', '-' or '.', and starts with "
-              "none of '.'",
+              "a launch's name has 1 to 63 letters, digits, '_', '-' or '.', and does not "
+              "start with '.'",
               name, "give another with --name");
 }
 

@@ -33,6 +33,7 @@ struct RunOptions {
   std::optional<float> temperature;
   std::optional<int32_t> top_k;
   std::optional<float> top_p;
+  std::optional<double> gain;
 };
 
 Result<std::vector<QuestionItem>> questions(const RunOptions& options) {
@@ -54,6 +55,15 @@ SamplingOptions sampling(const RunOptions& options, SamplingOptions base) {
   base.top_k = options.top_k.value_or(base.top_k);
   base.top_p = options.top_p.value_or(base.top_p);
   return base;
+}
+
+// --gain replaces what the topology says of every slave, so that a shell loop can sweep it.
+void override_gain(const RunOptions& options, LaunchSpec& spec) {
+  if (!options.gain) return;
+  for (ModelSpec& model : spec.models) {
+    model.fusion.gain = *options.gain;
+    model.fusion.layer_gain.clear();
+  }
 }
 
 Status save_trace(const RunOptions& options, const SessionResult& result) {
@@ -94,7 +104,9 @@ CommandResult run_topology(const RunOptions& options, bool json) {
   if (!loaded) return refuse(loaded.error());
   LaunchSpec spec = std::move(*loaded);
   SUTURE_RETURN_IF_ERROR(resolve_models(spec));
+  override_gain(options, spec);
   const SessionOptions session{items, options.max_tokens, sampling(options, spec.sampling), !json};
+  SUTURE_RETURN_IF_ERROR(validate({"", session.max_tokens, session.sampling}, spec.max_seq_len));
   std::optional<LaunchSpec> alone_spec;
   if (options.compare) {
     SUTURE_ASSIGN_OR_RETURN(alone_spec, one_process_spec(spec));
@@ -147,6 +159,10 @@ void add_run_command(CLI::App& app, CommandContext& context) {
   run->add_option("--temperature", options->temperature, "0 = always the best token");
   run->add_option("--top-k", options->top_k, "Sample from the k best tokens");
   run->add_option("--top-p", options->top_p, "Sample from the best tokens of this probability");
+  run->add_option(
+         "--gain", options->gain,
+         "Log-gain of every slave instead of the topology's, as in --gain=-2 or --gain=-inf")
+      ->excludes(attached);
   run->add_flag("--compare", options->compare,
                 "Then answer the same with one process that reads everything")
       ->excludes(attached);

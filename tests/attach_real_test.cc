@@ -1,6 +1,6 @@
 // `suture launch` and `suture run --attach` as two users' terminals see them.
-#include <gtest/gtest.h>
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -116,8 +116,8 @@ TEST_F(AttachRealTest, AnswersAreTheSameAsThoseOfRun) {
   const SutureRun attached = ask("boats");
   ASSERT_EQ(attached.exit_code, 0) << attached.errors;
   const SutureRun again = ask("boats");
-  const SutureRun direct = run_suture({"run", topology_.string(), "-p", "How many passengers?",
-                                       "-n", "8", "--json"});
+  const SutureRun direct =
+      run_suture({"run", topology_.string(), "-p", "How many passengers?", "-n", "8", "--json"});
   ASSERT_EQ(direct.exit_code, 0) << direct.errors;
   const auto ids = direct.json()["answers"][0]["token_ids"];
   EXPECT_EQ(attached.json()["answers"][0]["token_ids"], ids);

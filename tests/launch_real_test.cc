@@ -148,7 +148,7 @@ TEST_F(LaunchRealTest, AModelThatCannotBeLoadedIsReportedWithItsReason) {
 }
 
 TEST_F(LaunchRealTest, ALoneMasterAtTheSamePositionsIsWhatMinusInfinityLeaves) {
-  LaunchSpec spec = topology(Placement::kInProcess);
+  LaunchSpec spec = topology(Placement::kProcesses);
   spec.models.erase(spec.models.begin() + 1);
   auto with_twin = spec;
   with_twin.models[1].fusion.gain = -std::numeric_limits<double>::infinity();
