@@ -39,6 +39,7 @@ class SpawnSetup {
   SpawnSetup& operator=(const SpawnSetup&) = delete;
 
   void pass(int fd, int as) { ::posix_spawn_file_actions_adddup2(&actions_, fd, as); }
+  void close_from(int first) { ::posix_spawn_file_actions_addclosefrom_np(&actions_, first); }
   const posix_spawn_file_actions_t* actions() const { return &actions_; }
   const posix_spawnattr_t* attributes() const { return &attributes_; }
 
@@ -80,6 +81,7 @@ Status Supervisor::start(WorkerTicket ticket, const TlsIdentity& identity) {
   setup.pass(ticket_fd.get(), ticket_as);
   setup.pass(certificate.get(), ticket.certificate_fd);
   setup.pass(key.get(), ticket.key_fd);
+  setup.close_from(ticket.key_fd + 1);
   std::string program = program_.string();
   std::string arguments[] = {"suture", "worker", "--ticket", std::to_string(ticket_as)};
   char* argv[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(),

@@ -147,6 +147,47 @@ TEST_F(LaunchRealTest, AModelThatCannotBeLoadedIsReportedWithItsReason) {
   EXPECT_EQ(launch.error().code, ErrorCode::kUnsupported) << launch.error().message();
 }
 
+TEST_F(LaunchRealTest, WhatCannotRunIsRefusedBeforeAnythingStarts) {
+  LaunchSpec spec = topology(Placement::kProcesses);
+  spec.models[2].documents = spec.models[1].documents;
+  auto launch = start(spec);
+  ASSERT_FALSE(launch.has_value());
+  EXPECT_EQ(launch.error().where, "twin");
+  EXPECT_NE(launch.error().what.find("aligned"), std::string::npos) << launch.error().what;
+
+  spec = topology(Placement::kProcesses);
+  spec.models[1].documents.clear();
+  launch = start(spec);
+  ASSERT_FALSE(launch.has_value());
+  EXPECT_EQ(launch.error().where, "reader");
+
+  spec = topology(Placement::kProcesses);
+  spec.models[1].fusion.layer_gain = {0, 0, 0};
+  launch = start(spec);
+  ASSERT_FALSE(launch.has_value());
+  EXPECT_NE(launch.error().what.find("30 layers"), std::string::npos) << launch.error().what;
+
+  spec = topology(Placement::kProcesses);
+  spec.max_seq_len = 32;
+  launch = start(spec);
+  ASSERT_FALSE(launch.has_value());
+  EXPECT_NE(launch.error().what.find("max_seq_len is 32"), std::string::npos);
+}
+
+TEST_F(LaunchRealTest, ModelsThatDoNotFitAreRefusedWithBothValues) {
+  constexpr const char* kOther = "qwen2.5-coder-0.5b-instruct";
+  const auto other = cached_model_path(*find_model(kOther), model_cache_folder());
+  if (!std::filesystem::exists(other)) GTEST_SKIP() << other << " is not there";
+  LaunchSpec spec = topology(Placement::kProcesses);
+  spec.models[1].path = other;
+  const auto launch = start(spec);
+  ASSERT_FALSE(launch.has_value());
+  EXPECT_EQ(launch.error().code, ErrorCode::kIncompatible);
+  const std::string what = launch.error().message();
+  EXPECT_NE(what.find("30"), std::string::npos) << what;  // layers of the master
+  EXPECT_NE(what.find("24"), std::string::npos) << what;  // and of the slave
+}
+
 TEST_F(LaunchRealTest, ALoneMasterAtTheSamePositionsIsWhatMinusInfinityLeaves) {
   LaunchSpec spec = topology(Placement::kProcesses);
   spec.models.erase(spec.models.begin() + 1);

@@ -1,0 +1,133 @@
+#include "launcher/attach.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <cstring>
+#include <future>
+
+#include "launcher/line_socket.h"
+#include "launcher/test_folder.h"
+
+namespace suture {
+namespace {
+
+class AttachTest : public testing::Test {
+ protected:
+  void SetUp() override { ::setenv("XDG_RUNTIME_DIR", folder_.path().c_str(), 1); }
+
+  static Result<Answer> ask(const Asker& asker, const std::string& text, std::string* pieces) {
+    const std::atomic<bool> never = false;
+    return asker(
+        {text, 8, {}}, [pieces](std::string_view piece) { *pieces += piece; }, never);
+  }
+
+  // A client that the test drives by hand.
+  static LineSocket connect(const std::string& name) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    const std::string path = attach_socket_path(name).value().string();
+    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+    UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    return LineSocket(std::move(fd));
+  }
+
+  TestFolder folder_;
+};
+
+Result<Answer> echo(const AskOptions& options, const std::function<void(std::string_view)>& on_text,
+                    const std::atomic<bool>&) {
+  if (options.text == "fail") return fail(ErrorCode::kLost, "gone", "master", "again");
+  on_text(options.text);
+  Answer answer;
+  answer.text = options.text;
+  return answer;
+}
+
+TEST_F(AttachTest, QuestionsAnswersAndErrorsPassThrough) {
+  const auto server = AttachServer::start("x", echo);
+  ASSERT_TRUE(server.has_value()) << server.error().message();
+  const auto asker = attach("x");
+  ASSERT_TRUE(asker.has_value());
+  std::string pieces;
+  const auto answer = ask(*asker, "Grüße", &pieces);
+  ASSERT_TRUE(answer.has_value()) << answer.error().message();
+  EXPECT_EQ(answer->text, "Grüße");
+  EXPECT_EQ(pieces, "Grüße");
+  const auto failure = ask(*asker, "fail", &pieces);
+  ASSERT_FALSE(failure.has_value());
+  EXPECT_EQ(failure.error().code, ErrorCode::kLost);
+  EXPECT_EQ(failure.error().remedy, "again");
+}
+
+TEST_F(AttachTest, ALiveNameIsTakenAndADeadOneFree) {
+  {
+    const auto server = AttachServer::start("x", echo);
+    ASSERT_TRUE(server.has_value());
+    EXPECT_EQ(AttachServer::start("x", echo).error().code, ErrorCode::kBusy);
+    EXPECT_TRUE(AttachServer::start("y", echo).has_value());
+  }
+  EXPECT_EQ(attach("x").error().code, ErrorCode::kNotFound);
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path() / "suture"));
+  EXPECT_TRUE(AttachServer::start("x", echo).has_value());
+}
+
+TEST_F(AttachTest, MalformedRequestsAreAnsweredAndDisturbNobody) {
+  const auto server = AttachServer::start("x", echo);
+  ASSERT_TRUE(server.has_value());
+  for (const char* line : {"nonsense\n", "[1]\n", "{\"text\": 3}\n"}) {
+    LineSocket client = connect("x");
+    ASSERT_EQ(::send(client.fd(), line, std::strlen(line), 0), std::ssize(std::string(line)));
+    const auto reply = client.receive(-1);
+    ASSERT_TRUE(reply.has_value() && reply->has_value()) << line;
+    EXPECT_EQ((**reply)["error"]["code"], "corrupt") << line;
+  }
+  std::string pieces;
+  EXPECT_TRUE(ask(*attach("x"), "still here", &pieces).has_value());
+}
+
+TEST_F(AttachTest, AClientThatHangsUpCancelsItsRequest) {
+  std::promise<void> started;
+  std::promise<void> ended;
+  const Asker waits = [&](const AskOptions&, const auto&,
+                          const std::atomic<bool>& cancelled) -> Result<Answer> {
+    started.set_value();
+    while (!cancelled.load()) std::this_thread::yield();
+    ended.set_value();
+    return fail(ErrorCode::kCancelled, "cancelled");
+  };
+  const auto server = AttachServer::start("x", waits);
+  ASSERT_TRUE(server.has_value());
+  {
+    const LineSocket client = connect("x");
+    ASSERT_TRUE(client.send({{"text", "hi"},
+                             {"max_tokens", 1},
+                             {"temperature", 0},
+                             {"top_k", 1},
+                             {"top_p", 1},
+                             {"seed", 1}}));
+    started.get_future().wait();
+  }
+  EXPECT_EQ(ended.get_future().wait_for(std::chrono::minutes(1)), std::future_status::ready);
+}
+
+TEST_F(AttachTest, AFolderThatOthersMayEnterIsRefused) {
+  std::filesystem::create_directory(folder_.path() / "suture");
+  ::chmod((folder_.path() / "suture").c_str(), 0755);
+  const auto server = AttachServer::start("x", echo);
+  ASSERT_FALSE(server.has_value());
+  EXPECT_EQ(server.error().code, ErrorCode::kPermission);
+}
+
+TEST_F(AttachTest, NamesThatAreNoFileNamesAreRefused) {
+  for (const char* name : {"", ".", "../x", "a/b", "a b", "ä"})
+    EXPECT_EQ(AttachServer::start(name, echo).error().code, ErrorCode::kInvalidArgument) << name;
+  EXPECT_FALSE(attach_socket_path(std::string(64, 'a')).has_value());
+}
+
+}  // namespace
+}  // namespace suture
