@@ -41,10 +41,10 @@ struct PlannedSegment {
   int32_t source = 0;  // index into MergeInput::sources
   SlavePosition position = SlavePosition::kPrefix;
   int64_t begin = 0;
-  int64_t end = 0;                // kOpenEnd: as far as the stream has grown
-  int64_t position_offset = 0;    // entry i sits at position i + position_offset
-  int64_t rotation_shift = 0;     // see ForeignSegment
-  int64_t lag = 0;                // entry at position j is visible from position j + lag on
+  int64_t end = 0;              // kOpenEnd: as far as the stream has grown
+  int64_t position_offset = 0;  // entry i sits at position i + position_offset
+  int64_t rotation_shift = 0;   // see ForeignSegment
+  int64_t lag = 0;              // entry at position j is visible from position j + lag on
 
   static constexpr int64_t kOpenEnd = INT64_MAX;
 };
