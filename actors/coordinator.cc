@@ -54,7 +54,7 @@ std::vector<Outgoing> Coordinator::ask(Question question) {
   SUTURE_CHECK(!running_ && !report_, "request {} while another runs", question.request);
   running_.emplace();
   running_->question = std::move(question);
-  Running& running = *running_;
+  RunningRequest& running = *running_;
   running.report.request = running.question.request;
   for (const auto& [index, key] : contexts_)
     if (!readings_[key].complete) running.awaited.insert(key);
@@ -76,7 +76,7 @@ std::vector<Outgoing> Coordinator::ask(Question question) {
 }
 
 // The stream with which a model takes part in the running request, if it has one.
-const Coordinator::Reading* Coordinator::reading_of(size_t index) const {
+const Reading* Coordinator::reading_of(size_t index) const {
   if (const auto aligned = running_->aligned.find(index); aligned != running_->aligned.end())
     return &readings_.at(aligned->second);
   const auto context = contexts_.find(index);

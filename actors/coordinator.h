@@ -64,6 +64,23 @@ struct AnswerReport {
 using Outgoing = std::pair<std::string,  // name of the model
                            std::variant<ReadRequest, DropStream, GenerateRequest, CancelRequest>>;
 
+// A stream that some model reads: a context or one request's aligned slave.
+struct Reading {
+  size_t model = 0;
+  std::optional<StreamRef> stream;  // once opened
+  bool complete = false;            // ReadDone has come, or the model is gone
+  std::string why;                  // it failed, if not empty
+};
+// The request that is being answered.
+struct RunningRequest {
+  Question question;
+  std::map<size_t, uint64_t> aligned;  // model -> key of its reading
+  std::set<uint64_t> awaited;          // readings whose end belongs to the report
+  bool generating = false;
+  std::optional<GenerateDone> done;
+  AnswerReport report;
+};
+
 class Coordinator {
  public:
   explicit Coordinator(CoordinatorSetup setup);
@@ -82,22 +99,6 @@ class Coordinator {
   std::optional<AnswerReport> take_report();
 
  private:
-  // A stream that some model reads: a context or one request's aligned slave.
-  struct Reading {
-    size_t model = 0;
-    std::optional<StreamRef> stream;  // once opened
-    bool complete = false;            // ReadDone has come, or the model is gone
-    std::string why;                  // it failed, if not empty
-  };
-  struct Running {
-    Question question;
-    std::map<size_t, uint64_t> aligned;  // model -> key of its reading
-    std::set<uint64_t> awaited;          // readings whose end belongs to the report
-    bool generating = false;
-    std::optional<GenerateDone> done;
-    AnswerReport report;
-  };
-
   const ModelSpec& model(size_t index) const { return setup_.spec.models[index]; }
   size_t index_of(const std::string& name) const;
   const Reading* reading_of(size_t index) const;
@@ -122,7 +123,7 @@ class Coordinator {
   std::map<uint64_t, Reading> readings_;     // by key
   std::map<size_t, uint64_t> contexts_;      // model -> key of its context
   uint64_t next_key_ = 1;
-  std::optional<Running> running_;
+  std::optional<RunningRequest> running_;
   std::vector<ReadDone> unreported_;  // contexts read since the last report
   std::optional<AnswerReport> report_;
 };

@@ -25,11 +25,12 @@ struct CoordinatorActorState {
 using CoordinatorActor = caf::stateful_actor<CoordinatorActorState>;
 
 // Sends what the state wants sent, then hands over the report if a request has ended.
-void carry(CoordinatorActor* self, std::vector<Outgoing> messages) {
-  for (auto& [name, message] : messages) {
+void carry(CoordinatorActor* self, const std::vector<Outgoing>& messages) {
+  for (const auto& [name, message] : messages) {
     const auto to = self->state.models.find(name);
     if (to == self->state.models.end()) continue;  // gone: the state has been told
-    std::visit([&](auto& payload) { self->send(to->second, std::move(payload)); }, message);
+    const caf::actor& model = to->second;
+    std::visit([&](const auto& payload) { self->send(model, payload); }, message);
   }
   if (auto report = self->state.coordinator->take_report())
     self->state.events.on_report(std::move(*report));

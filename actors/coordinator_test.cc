@@ -56,48 +56,48 @@ class CoordinatorTest : public testing::Test {
  protected:
   // Joins everybody; remembers the keys of the contexts.
   void join_all() {
-    EXPECT_TRUE(coordinator.joined("m").empty());
-    EXPECT_TRUE(coordinator.joined("twin").empty());
-    const auto reads = of_type<ReadRequest>(coordinator.joined("doc"));
+    EXPECT_TRUE(coordinator_.joined("m").empty());
+    EXPECT_TRUE(coordinator_.joined("twin").empty());
+    const auto reads = of_type<ReadRequest>(coordinator_.joined("doc"));
     ASSERT_EQ(reads.size(), 2u);
     EXPECT_EQ(reads[0].first, "m");
     EXPECT_EQ(reads[1].first, "doc");
     EXPECT_EQ(reads[1].second.token_ids.size(), 5u);
-    master_key = reads[0].second.key;
-    doc_key = reads[1].second.key;
+    master_key_ = reads[0].second.key;
+    doc_key_ = reads[1].second.key;
   }
 
   // Asks; remembers the aligned slave's key.
   void ask() {
-    const auto reads = of_type<ReadRequest>(coordinator.ask(question()));
+    const auto reads = of_type<ReadRequest>(coordinator_.ask(question()));
     ASSERT_EQ(reads.size(), 1u);
     EXPECT_EQ(reads[0].first, "twin");
     EXPECT_EQ(reads[0].second.token_ids, (std::vector<int32_t>{1, 2, 7, 8, 9}));
     EXPECT_EQ(reads[0].second.capacity, 10);
     EXPECT_EQ(reads[0].second.follow_ring, "answer/1");
-    twin_key = reads[0].second.key;
+    twin_key_ = reads[0].second.key;
   }
 
   GenerateRequest start() {
-    EXPECT_TRUE(coordinator.read_opened("m", opened(master_key, "m")).empty());
-    EXPECT_TRUE(coordinator.read_opened("doc", opened(doc_key, "doc")).empty());
+    EXPECT_TRUE(coordinator_.read_opened("m", opened(master_key_, "m")).empty());
+    EXPECT_TRUE(coordinator_.read_opened("doc", opened(doc_key_, "doc")).empty());
     const auto out =
-        of_type<GenerateRequest>(coordinator.read_opened("twin", opened(twin_key, "twin")));
+        of_type<GenerateRequest>(coordinator_.read_opened("twin", opened(twin_key_, "twin")));
     EXPECT_EQ(out.size(), 1u);
     return out.empty() ? GenerateRequest{} : out[0].second;
   }
 
-  Coordinator coordinator{setup()};
-  uint64_t master_key = 0;
-  uint64_t doc_key = 0;
-  uint64_t twin_key = 0;
+  Coordinator coordinator_{setup()};
+  uint64_t master_key_ = 0;
+  uint64_t doc_key_ = 0;
+  uint64_t twin_key_ = 0;
 };
 
 TEST_F(CoordinatorTest, ReadsContextsOnceAndStartsTheMasterWhenAllStreamsAreOpen) {
   join_all();
   ask();
   const GenerateRequest request = start();
-  EXPECT_EQ(request.head_key, master_key);
+  EXPECT_EQ(request.head_key, master_key_);
   EXPECT_EQ(request.head_entries, 2);
   EXPECT_EQ(request.token_ids, (std::vector<int32_t>{1, 2, 7, 8, 9}));
   ASSERT_EQ(request.sources.size(), 2u);
@@ -116,30 +116,30 @@ TEST_F(CoordinatorTest, ReportsWhenTheAnswerAndAllReadingsHaveEnded) {
   GenerateDone done;
   done.request = 1;
   done.figures.name = "m";
-  EXPECT_TRUE(coordinator.generate_done(done).empty());
-  EXPECT_FALSE(coordinator.take_report().has_value());
-  coordinator.read_done("m", read_done(master_key, "m"));
-  coordinator.read_done("doc", read_done(doc_key, "doc"));
-  EXPECT_FALSE(coordinator.take_report().has_value());
+  EXPECT_TRUE(coordinator_.generate_done(done).empty());
+  EXPECT_FALSE(coordinator_.take_report().has_value());
+  coordinator_.read_done("m", read_done(master_key_, "m"));
+  coordinator_.read_done("doc", read_done(doc_key_, "doc"));
+  EXPECT_FALSE(coordinator_.take_report().has_value());
   const auto drops =
-      of_type<DropStream>(coordinator.read_done("twin", read_done(twin_key, "twin")));
+      of_type<DropStream>(coordinator_.read_done("twin", read_done(twin_key_, "twin")));
   ASSERT_EQ(drops.size(), 1u);
-  EXPECT_EQ(drops[0].second.key, twin_key);
-  const auto report = coordinator.take_report();
+  EXPECT_EQ(drops[0].second.key, twin_key_);
+  const auto report = coordinator_.take_report();
   ASSERT_TRUE(report.has_value());
   ASSERT_EQ(report->figures.size(), 3u);
   EXPECT_EQ(report->figures[0].prompt_tokens, 5);
   EXPECT_TRUE(report->degraded.empty());
-  EXPECT_FALSE(coordinator.take_report().has_value());
+  EXPECT_FALSE(coordinator_.take_report().has_value());
 }
 
 TEST_F(CoordinatorTest, ASlaveThatIsGoneIsReportedAndLeftOut) {
   join_all();
-  coordinator.peer_ended("doc", "process exited");
+  coordinator_.peer_ended("doc", "process exited");
   ask();
-  coordinator.read_opened("m", opened(master_key, "m"));
+  coordinator_.read_opened("m", opened(master_key_, "m"));
   const auto out =
-      of_type<GenerateRequest>(coordinator.read_opened("twin", opened(twin_key, "twin")));
+      of_type<GenerateRequest>(coordinator_.read_opened("twin", opened(twin_key_, "twin")));
   ASSERT_EQ(out.size(), 1u);
   ASSERT_EQ(out[0].second.sources.size(), 1u);
   EXPECT_EQ(out[0].second.sources[0].name, "twin");
@@ -172,11 +172,11 @@ TEST_F(CoordinatorTest, WhenTheMasterDiesTheRequestEndsWithAnError) {
   join_all();
   ask();
   start();
-  coordinator.read_done("doc", read_done(doc_key, "doc"));
-  const auto out = coordinator.peer_ended("m", "process exited (killed by signal 9)");
+  coordinator_.read_done("doc", read_done(doc_key_, "doc"));
+  const auto out = coordinator_.peer_ended("m", "process exited (killed by signal 9)");
   EXPECT_EQ(of_type<CancelRequest>(out).size(), 1u);
-  coordinator.read_done("twin", read_done(twin_key, "twin"));
-  const auto report = coordinator.take_report();
+  coordinator_.read_done("twin", read_done(twin_key_, "twin"));
+  const auto report = coordinator_.take_report();
   ASSERT_TRUE(report.has_value());
   EXPECT_EQ(report->outcome.code, ErrorCode::kLost);
 }
@@ -184,21 +184,21 @@ TEST_F(CoordinatorTest, WhenTheMasterDiesTheRequestEndsWithAnError) {
 TEST_F(CoordinatorTest, CancellingReachesWhoeverWorks) {
   join_all();
   ask();
-  EXPECT_TRUE(coordinator.cancel(99).empty());
-  const auto before = of_type<CancelRequest>(coordinator.cancel(1));
+  EXPECT_TRUE(coordinator_.cancel(99).empty());
+  const auto before = of_type<CancelRequest>(coordinator_.cancel(1));
   ASSERT_EQ(before.size(), 1u);
   EXPECT_EQ(before[0].first, "twin");
 }
 
 TEST_F(CoordinatorTest, MessagesThatBelongToNobodyAreIgnored) {
   join_all();
-  EXPECT_TRUE(coordinator.read_opened("doc", opened(master_key, "doc")).empty());
-  EXPECT_TRUE(coordinator.read_done("nobody", read_done(4711, "nobody")).empty());
-  EXPECT_TRUE(coordinator.peer_ended("nobody", "x").empty());
-  EXPECT_TRUE(coordinator.joined("nobody").empty());
+  EXPECT_TRUE(coordinator_.read_opened("doc", opened(master_key_, "doc")).empty());
+  EXPECT_TRUE(coordinator_.read_done("nobody", read_done(4711, "nobody")).empty());
+  EXPECT_TRUE(coordinator_.peer_ended("nobody", "x").empty());
+  EXPECT_TRUE(coordinator_.joined("nobody").empty());
   GenerateDone stray;
   stray.request = 5;
-  EXPECT_TRUE(coordinator.generate_done(stray).empty());
+  EXPECT_TRUE(coordinator_.generate_done(stray).empty());
 }
 
 }  // namespace

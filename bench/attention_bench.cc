@@ -64,7 +64,7 @@ void attend(benchmark::State& state, int64_t n_rows) {
     SUTURE_CHECK(attention(**stream, args).has_value(), "n_rows={}", n_rows);
     benchmark::ClobberMemory();
   }
-  const double seen = static_cast<double>(n_rows * n_entries - n_rows * (n_rows - 1) / 2);
+  const double seen = static_cast<double>(n_rows * (2 * n_entries - n_rows + 1)) / 2;
   state.counters["flop"] = benchmark::Counter(4 * seen * heads.n_heads * heads.head_dim,
                                               benchmark::Counter::kIsIterationInvariantRate);
 }

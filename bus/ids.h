@@ -12,7 +12,7 @@ struct PeerId {
   uint64_t value = 0;
 
   bool valid() const { return value != 0; }
-  auto operator<=>(const PeerId&) const = default;
+  auto operator<=>(const PeerId&) const = default;  // NOLINT(modernize-use-nullptr): clang 14
 };
 
 // One stream of one slab. A slot serves one stream after another; the generation says which.

@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <span>
 
 #include "kernels/test_kv.h"
 #include "kernels/test_targets.h"
@@ -245,7 +247,10 @@ TEST(AttentionTest, GainOfOneHeadLeavesTheOthersUntouched) {
   for (size_t row = 0; row < 10; ++row) {
     for (size_t head = 0; head < 3; ++head) {
       const size_t at = (row * 3 + head) * 64;
-      const bool same = std::memcmp(&alone[at], &stitched[at], 64 * sizeof(float)) == 0;
+      const auto bits = [at](const std::vector<float>& rows) {
+        return std::as_bytes(std::span(rows).subspan(at, 64));
+      };
+      const bool same = std::ranges::equal(bits(alone), bits(stitched));
       EXPECT_EQ(same, head != 1) << "row " << row << " head " << head;
     }
   }

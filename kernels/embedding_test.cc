@@ -29,9 +29,9 @@ TEST(EmbeddingTest, DequantisesBlocks) {
   const uint16_t half = 0x3800, quarter = 0x3400;
   std::memcpy(&table[0], &half, 2);
   std::memcpy(&table[34], &quarter, 2);
-  for (int i = 0; i < 32; ++i) {
-    table[static_cast<size_t>(2 + i)] = static_cast<uint8_t>(i);
-    table[static_cast<size_t>(36 + i)] = static_cast<uint8_t>(-i);
+  for (size_t i = 0; i < 32; ++i) {
+    table[2 + i] = static_cast<uint8_t>(i);
+    table[36 + i] = static_cast<uint8_t>(0 - i);
   }
   const WeightView view{DType::kQ8_0, reinterpret_cast<const std::byte*>(table.data()), 2, 32};
   const std::vector<int32_t> ids = {1, 0};

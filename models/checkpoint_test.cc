@@ -12,6 +12,8 @@
 namespace suture {
 namespace {
 
+constexpr std::string_view kTokens = "tokenizer.ggml.tokens";
+
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -131,7 +133,6 @@ TEST(CheckpointTest, RefusesVocabulariesThatContradictThemselves) {
     const auto vocabulary = open(file.path())->vocabulary();
     return vocabulary ? std::string() : vocabulary.error().what;
   };
-  constexpr std::string_view kTokens = "tokenizer.ggml.tokens";
   EXPECT_THAT(refused([](GgufBuilder&) {}), HasSubstr("no tokenizer"));
   EXPECT_THAT(refused([](GgufBuilder& b) {
                 b.strings(kTokens, {"1", "2", "3", "4", "5", "6"});

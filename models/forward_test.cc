@@ -138,7 +138,7 @@ TEST_P(ForwardTest, SilentSegmentLeavesTheSameBits) {
   ForeignSegment segment = segment_of(*slave, 24, Visibility::kAlways);
   segment.position_offset = 4;
   segment.rotation_shift = 4;
-  const auto n_gains = static_cast<size_t>(model_->config().n_layers * model_->config().n_heads);
+  const size_t n_gains = size_t(model_->config().n_layers) * size_t(model_->config().n_heads);
   plan.before = {segment};
   auto heard_cache = make_cache();
   EXPECT_NE(logits_of(prompt_, *heard_cache, &plan), alone);

@@ -86,7 +86,7 @@ TEST(GgufTest, TurnsDimensionsRoundAndPointsIntoTheFile) {
   EXPECT_EQ(matrix.name, "matrix");
   EXPECT_THAT(matrix.shape, ElementsAre(2, 3));
   ASSERT_EQ(matrix.data.size(), sizeof(kValues));
-  EXPECT_EQ(std::memcmp(matrix.data.data(), kValues.data(), sizeof(kValues)), 0);
+  EXPECT_TRUE(std::ranges::equal(matrix.data, std::as_bytes(std::span(kValues))));
   EXPECT_EQ(file->tensors()[2].dtype, DType::kQ4_0);
   EXPECT_EQ(file->tensors()[2].data.size(), kTwoQ4Blocks.size());
 }
