@@ -72,13 +72,9 @@ Status StreamReader::wait(int32_t layer, int64_t tokens, Deadline deadline) {
   const auto ready = [&] { return committed(layer) >= tokens; };
   bool in_time = true;
   if (!ready()) {
-    const auto start = std::chrono::steady_clock::now();
     DoorbellData& doorbell = view_->control_->stream(id().slot).doorbell;
     in_time = wait_for_doorbell(doorbell, deadline,
                                 [&] { return ready() || !lease_.check().has_value(); });
-    ++waits_;
-    wait_ns_ += static_cast<uint64_t>(
-        std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count());
   }
   const Status status = lease_.check();
   const bool stale = !status && status.error().code == ErrorCode::kStaleGeneration;

@@ -67,12 +67,6 @@ class StreamReader {
   // Rows below committed(layer) of this layer. The memory is read-only: writing it is a fault.
   KvLayerView layer_view(int32_t layer) const;
 
-  // Figures for the table of processes.
-  uint64_t waits() const { return waits_; }      // waits that did not find the rows ready
-  uint64_t wait_ns() const { return wait_ns_; }  // time spent in them
-  uint64_t bytes_read() const { return bytes_read_; }
-  void add_bytes_read(uint64_t bytes) { bytes_read_ += bytes; }
-
  private:
   friend class SlabView;
 
@@ -81,9 +75,6 @@ class StreamReader {
   std::shared_ptr<const SlabView> view_;
   Lease lease_;
   std::vector<uint32_t> blocks_;  // own copy of the block table, each < n_blocks
-  uint64_t waits_ = 0;
-  uint64_t wait_ns_ = 0;
-  uint64_t bytes_read_ = 0;
 };
 
 }  // namespace suture

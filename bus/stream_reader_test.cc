@@ -67,10 +67,6 @@ TEST_F(StreamReaderTest, ReadyRowsNeedNoWait) {
   StreamReader reader = view_->attach(writer_->id()).value();
   writer_->commit(0, 5);
   EXPECT_TRUE(reader.wait(0, 5, Deadline::min()));
-  EXPECT_EQ(reader.waits(), 0u);
-  EXPECT_EQ(reader.wait_ns(), 0u);
-  reader.add_bytes_read(7);
-  EXPECT_EQ(reader.bytes_read(), 7u);
 }
 
 TEST_F(StreamReaderTest, WaitAllWaitsForTheLastLayer) {
@@ -80,8 +76,6 @@ TEST_F(StreamReaderTest, WaitAllWaitsForTheLastLayer) {
   EXPECT_EQ(reader.wait_all(5, deadline_in(milliseconds(5))).error().code, ErrorCode::kTimeout);
   writer_->commit(2, 5);
   EXPECT_TRUE(reader.wait_all(5, Deadline::min()));
-  EXPECT_EQ(reader.waits(), 1u);
-  EXPECT_GE(reader.wait_ns(), 5'000'000u);
 }
 
 TEST_F(StreamReaderTest, MoreThanTheCapacityNeverComes) {
@@ -93,7 +87,6 @@ TEST_F(StreamReaderTest, MoreThanTheCapacityNeverComes) {
 TEST_F(StreamReaderTest, ACommitWakesAWaiter) {
   StreamReader reader = view_->attach(writer_->id()).value();
   expect_wait_ends(reader, std::nullopt, [&] { writer_->commit(0, 2); });
-  EXPECT_EQ(reader.waits(), 1u);
 }
 
 TEST_F(StreamReaderTest, AClosedStreamStillGivesItsCommittedRows) {

@@ -125,8 +125,10 @@ Status read_documents(const TomlReader& reader, const std::filesystem::path& fol
 Status check_name(const TomlReader& reader, const std::string& name) {
   constexpr std::string_view kLetters =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:";
+  if (name == "launcher")
+    return reader.refuse("name", "'launcher' is the name of the process that starts the others");
   if (!name.empty() && name.find_first_not_of(kLetters) == std::string::npos) return {};
-  return reader.refuse("name", "expected 1 to 64 letters, digits or _ - . :");
+  return reader.refuse("name", "expected 1 to 63 letters, digits or _ - . :");
 }
 
 Status check_device(const TomlReader& reader, const std::string& device) {
@@ -160,7 +162,7 @@ Result<ModelSpec> read_model(const TomlReader& reader, const std::filesystem::pa
   for (std::string_view name : {"name", "role", "path"})
     if (!reader.has(name)) return reader.refuse(name, fmt::format("'{}' is missing", name));
   ModelSpec model;
-  SUTURE_ASSIGN_OR_RETURN(model.name, reader.text("name", {}, 64));
+  SUTURE_ASSIGN_OR_RETURN(model.name, reader.text("name", {}, 63));
   SUTURE_RETURN_IF_ERROR(check_name(reader, model.name));
   SUTURE_ASSIGN_OR_RETURN(
       model.role, reader.choice<Role>("role", model.role,

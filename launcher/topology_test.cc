@@ -155,6 +155,8 @@ TEST_F(TopologyTest, ThereIsExactlyOneMasterAndNamesAreUnique) {
                ErrorCode::kInvalidArgument, "model", "no model has role");
   expect_error(parse("[[model]]\nname = \"b c\"\nrole = \"master\"\npath = \"a\"\n"),
                ErrorCode::kInvalidArgument, "t.toml:2: model[0].name", "letters");
+  expect_error(parse("[[model]]\nname = \"launcher\"\nrole = \"master\"\npath = \"a\"\n"),
+               ErrorCode::kInvalidArgument, "t.toml:2: model[0].name", "launcher");
   expect_error(parse("[[model]]\nname = \"b\"\nrole = \"master\"\n"), ErrorCode::kInvalidArgument,
                "model[0].path", "missing");
 }
