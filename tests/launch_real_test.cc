@@ -118,6 +118,25 @@ TEST_F(LaunchRealTest, AKilledSlaveIsLeftBehindAndTheAnswerSaysFromWhichToken) {
   EXPECT_NE(next->degraded[0].why.find("signal 9"), std::string::npos) << next->degraded[0].why;
 }
 
+TEST_F(LaunchRealTest, AStoppedSlaveIsWaitedForUntilTheBrokerEndsIt) {
+  auto launch = start(topology(Placement::kProcesses));
+  ASSERT_TRUE(launch.has_value()) << launch.error().message();
+  const pid_t twin = (*launch)->pids()[2];
+  std::atomic<int> pieces = 0;
+  const auto answer = ask(**launch, 24, [&](std::string_view) {
+    if (++pieces == 3) ::kill(twin, SIGSTOP);
+  });
+  ASSERT_TRUE(answer.has_value()) << answer.error().message();
+  EXPECT_EQ(answer->token_ids.size(), 24u);
+  ASSERT_EQ(answer->degraded.size(), 1u);
+  EXPECT_EQ(answer->degraded[0].slave, "twin");
+  EXPECT_TRUE(process_ends(twin));
+  const auto next = ask(**launch, 2);
+  ASSERT_TRUE(next.has_value()) << next.error().message();
+  ASSERT_EQ(next->degraded.size(), 1u);
+  EXPECT_NE(next->degraded[0].why.find("stopped"), std::string::npos) << next->degraded[0].why;
+}
+
 TEST_F(LaunchRealTest, AKilledMasterEndsTheAnswerWithAnError) {
   auto launch = start(topology(Placement::kProcesses));
   ASSERT_TRUE(launch.has_value()) << launch.error().message();
