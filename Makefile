@@ -2,7 +2,8 @@
 
 SUTURE := build/release/suture
 DEFAULT_MODEL := qwen2.5-coder-1.5b-instruct
-TEST_MODELS := smollm2-135m-instruct qwen2.5-coder-0.5b-instruct qwen2.5-coder-1.5b-instruct
+TEST_MODELS := smollm2-135m-instruct qwen2.5-coder-0.5b-instruct qwen2.5-coder-1.5b-instruct \
+  gemma-3-270m
 
 .PHONY: help install-deps build run test sanitize tidy format clean
 .DEFAULT_GOAL := help
