@@ -50,8 +50,6 @@ class PromptBuilder {
   // The question, the end of the user turn, the start of the answer.
   std::vector<int32_t> tail(std::string_view question);
 
-  const ChatFormat& format() const { return format_; }
-
  private:
   void append(std::vector<int32_t>& ids, std::string_view text, SpecialTokens special);
 

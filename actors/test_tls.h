@@ -5,17 +5,11 @@
 
 #include <memory>
 
+#include "actors/openssl_ptr.h"
 #include "actors/tls_identity.h"
 
 namespace suture {
 
-template <auto Free>
-struct FreeWith {
-  template <typename T>
-  void operator()(T* pointer) const {
-    Free(pointer);
-  }
-};
 using SslContextPtr = std::unique_ptr<SSL_CTX, FreeWith<SSL_CTX_free>>;
 using SslPtr = std::unique_ptr<SSL, FreeWith<SSL_free>>;
 

@@ -13,19 +13,14 @@
 #include <memory>
 #include <utility>
 
+#include "actors/openssl_ptr.h"
+
 namespace suture {
 namespace {
 
-template <auto Free>
-struct Deleter {
-  template <typename T>
-  void operator()(T* pointer) const {
-    Free(pointer);
-  }
-};
-using KeyPtr = std::unique_ptr<EVP_PKEY, Deleter<EVP_PKEY_free>>;
-using CertificatePtr = std::unique_ptr<X509, Deleter<X509_free>>;
-using BioPtr = std::unique_ptr<BIO, Deleter<BIO_free_all>>;
+using KeyPtr = std::unique_ptr<EVP_PKEY, FreeWith<EVP_PKEY_free>>;
+using CertificatePtr = std::unique_ptr<X509, FreeWith<X509_free>>;
+using BioPtr = std::unique_ptr<BIO, FreeWith<BIO_free_all>>;
 
 constexpr long kLifetimeSeconds = 10L * 365 * 24 * 3600;  // outlives any launch
 

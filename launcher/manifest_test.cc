@@ -69,10 +69,10 @@ TEST(ManifestTest, SuggestsANameForAnUnknownOne) {
 }
 
 TEST(ManifestTest, CacheFolderFollowsTheEnvironment) {
-  const ScopedVariable home("HOME", "/home/someone");
+  const ScopedVariable home("HOME", "/users/someone");
   const ScopedVariable xdg("XDG_CACHE_HOME", nullptr);
   const ScopedVariable models("SUTURE_MODELS", nullptr);
-  EXPECT_EQ(model_cache_folder(), "/home/someone/.cache/suture/models");
+  EXPECT_EQ(model_cache_folder(), "/users/someone/.cache/suture/models");
   const ScopedVariable xdg_set("XDG_CACHE_HOME", "/var/cache/me");
   EXPECT_EQ(model_cache_folder(), "/var/cache/me/suture/models");
   const ScopedVariable models_set("SUTURE_MODELS", "/big/disk");
