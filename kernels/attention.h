@@ -31,8 +31,10 @@ struct AttentionSegment {
   int64_t end = 0;              // one past the last
   int64_t position_offset = 0;  // entry i sits at position i + position_offset
   Visibility visibility = Visibility::kUpTo;
-  int64_t lag = 0;                  // kUpTo only
-  int32_t query_variant = 0;        // which rotation of the query meets this segment's K
+  int64_t lag = 0;                           // kUpTo only
+  const int32_t* row_visible_end = nullptr;  // [n_rows], device memory: row r sees only entries
+                                             // below its own end besides; nullptr = no more rules
+  int32_t query_variant = 0;                 // which rotation of the query meets this segment's K
   const float* log_gain = nullptr;  // [n_heads], nullptr = all 0; -inf skips (segment, head)
 };
 

@@ -38,6 +38,9 @@ int collect_active(const AttentionArgs& args, const AttentionTile& tile, const A
     if (segment.visibility == Visibility::kUpTo) {
       hi = std::min(hi, position - segment.lag - segment.position_offset + 1);
     }
+    if (segment.row_visible_end != nullptr) {
+      hi = std::min<int64_t>(hi, segment.row_visible_end[row]);
+    }
     if (args.window > 0) {
       lo = std::max(lo, position - args.window + 1 - segment.position_offset);
     }

@@ -55,7 +55,10 @@ struct Call {
     part.positions = positions.data() + begin;
     part.n_rows = end - begin;
     part.out = out.data();
-    part.segments = segments;
+    std::vector<AttentionSegment> part_segments = segments;
+    for (AttentionSegment& segment : part_segments)
+      if (segment.row_visible_end != nullptr) segment.row_visible_end += begin;
+    part.segments = part_segments;
     const Status status = attention(*cpu_stream(threads), part);
     EXPECT_TRUE(status.has_value()) << status.error().message();
     return out;
@@ -72,6 +75,7 @@ bool is_visible(const Call& call, const AttentionSegment& segment, int64_t row, 
   const int64_t p = call.positions[static_cast<size_t>(row)];
   const int64_t j = entry + segment.position_offset;
   if (call.args.window > 0 && p - j >= call.args.window) return false;
+  if (segment.row_visible_end != nullptr && entry >= segment.row_visible_end[row]) return false;
   return segment.visibility == Visibility::kAlways || j <= p - segment.lag;
 }
 
@@ -279,6 +283,29 @@ TEST(AttentionTest, EntriesAfterTheLagLeaveNoTrace) {
       EXPECT_EQ(same, call.positions[row] < kChanged + kLag) << "row " << row;
     }
   }
+}
+
+TEST(AttentionTest, RowsHaveVisibleEndsOfTheirOwn) {
+  std::mt19937 random(11);
+  const KvShape shape{1, 2, 16, DType::kF16};
+  TestSequence own(shape, 700, random), other(shape, 700, random);
+  Call call(shape, 4, rising(660, 40), random);
+  std::vector<int32_t> ends;  // nothing, part of a span, whole spans, beyond the segment
+  for (int32_t row = 0; row < 40; ++row) ends.push_back(row < 3 ? row - 1 : 20 * row);
+  call.add(own, 0, 700);
+  AttentionSegment& limited = call.add(other, 5, 690);
+  limited.visibility = Visibility::kAlways;
+  limited.row_visible_end = ends.data();
+  expect_reference(call);
+  limited.visibility = Visibility::kUpTo;  // both rules at once
+  limited.lag = 150;
+  call.args.window = 300;
+  expect_reference(call);
+  const auto whole = call.run();
+  auto parts = call.run_rows(0, 7);
+  const auto rest = call.run_rows(7, 40);
+  parts.insert(parts.end(), rest.begin(), rest.end());
+  expect_same_bits(whole, parts);
 }
 
 TEST(AttentionTest, RowsDoNotDependOnChunksOrThreads) {

@@ -15,6 +15,8 @@ namespace {
 
 // Rotated queries held at a time, all variants together: more variants, fewer rows in one go.
 constexpr int64_t kMaxRotatedRows = 1024;
+// Segments of which every row has a visible end of its own.
+constexpr int64_t kMaxRowRules = 64;
 
 template <typename T>
 class DeviceArray {
@@ -47,7 +49,22 @@ Status check_foreign(const ForeignSegment& segment, const ModelConfig& config) {
   if (!segment.log_gain.empty() && segment.log_gain.size() != n_gains)
     return invalid(
         fmt::format("a segment has {} gains, expected {}", segment.log_gain.size(), n_gains));
+  if (segment.end > INT32_MAX) return invalid(fmt::format("a segment ends at {}", segment.end));
+  if (!segment.visible_from.empty() && std::ssize(segment.visible_from) < segment.end)
+    return invalid(fmt::format("a segment says of {} entries when they are visible, it covers {}",
+                               segment.visible_from.size(), segment.end));
   return {};
+}
+
+bool has_row_rule(const ForeignSegment& segment) {
+  return !segment.visible_from.empty() || segment.visible_until != INT64_MAX;
+}
+
+int32_t row_visible_end(const ForeignSegment& segment, int64_t position) {
+  if (position >= segment.visible_until) return 0;
+  if (segment.visible_from.empty()) return static_cast<int32_t>(segment.end);
+  const auto known = segment.visible_from.first(static_cast<size_t>(segment.end));
+  return static_cast<int32_t>(std::ranges::upper_bound(known, position) - known.begin());
 }
 
 Status check_plan(const SequencePlan& plan, const ModelConfig& config) {
@@ -77,6 +94,7 @@ struct Forward::State {
   // Activations: float32, one row per token, device memory.
   DeviceArray<int32_t> ids;        // [rows]
   DeviceArray<int32_t> positions;  // [rows]
+  DeviceArray<int32_t> row_ends;   // [kMaxRowRules][rows] see AttentionSegment::row_visible_end
   DeviceArray<float> frequencies;  // [head_dim / 2] radians per position
   DeviceArray<float> hidden;       // [rows][hidden] the residual stream
   DeviceArray<float> normed;       // [rows][hidden]
@@ -93,8 +111,10 @@ struct Forward::State {
   // Of the run in progress. Host staging must not change before its copies are done.
   std::vector<int32_t> ids_staging;
   std::vector<int32_t> positions_staging;
-  std::vector<int64_t> shifts;             // [variants] rotation_shift of each query variant
-  std::vector<AttentionSegment> segments;  // of the layer in progress
+  std::vector<int64_t> shifts;               // [variants] rotation_shift of each query variant
+  std::vector<AttentionSegment> segments;    // of the layer in progress
+  std::vector<const ForeignSegment*> ruled;  // segments with row rules, in the order of row_ends
+  std::vector<int32_t> row_ends_staging;     // [ruled][kPrefillGrid]
   const SequencePlan alone;
   const SequencePlan* plan = nullptr;
   KvCache* cache = nullptr;
@@ -109,6 +129,7 @@ struct Forward::State {
   Status allocate(Device& device);
   Status begin(const ForwardArgs& args);
   Status stage_rows(std::span<const int32_t> token_ids);
+  Status stage_row_ends();
   void collect_shifts();
   int32_t variant_of(int64_t shift) const;
   void collect_segments(int32_t layer);
@@ -127,6 +148,7 @@ Status Forward::State::allocate(Device& device) {
   const int64_t rows = kPrefillGrid;
   SUTURE_ASSIGN_OR_RETURN(ids, DeviceArray<int32_t>::create(device, rows));
   SUTURE_ASSIGN_OR_RETURN(positions, DeviceArray<int32_t>::create(device, rows));
+  SUTURE_ASSIGN_OR_RETURN(row_ends, DeviceArray<int32_t>::create(device, kMaxRowRules * rows));
   const std::pair<DeviceArray<float>*, int64_t> arrays[] = {
       {&frequencies, config.head_dim / 2},
       {&hidden, rows * config.hidden_size},
@@ -183,7 +205,8 @@ Status Forward::State::begin(const ForwardArgs& args) {
   if (std::ssize(shifts) > kMaxRotatedRows)
     return invalid(
         fmt::format("{} different rotation shifts, at most {}", shifts.size(), kMaxRotatedRows));
-  return stage_rows(args.token_ids);
+  SUTURE_RETURN_IF_ERROR(stage_rows(args.token_ids));
+  return stage_row_ends();
 }
 
 Status Forward::State::stage_rows(std::span<const int32_t> token_ids) {
@@ -202,6 +225,27 @@ Status Forward::State::stage_rows(std::span<const int32_t> token_ids) {
                                                std::as_bytes(std::span(ids_staging))));
   return stream.copy_to_device(reinterpret_cast<std::byte*>(positions.data()),
                                std::as_bytes(std::span(positions_staging)));
+}
+
+// How far each row sees into the segments that say so themselves.
+Status Forward::State::stage_row_ends() {
+  ruled.clear();
+  row_ends_staging.clear();
+  for (const auto* foreign : {&plan->before, &plan->after}) {
+    for (const ForeignSegment& segment : *foreign) {
+      if (!has_row_rule(segment)) continue;
+      ruled.push_back(&segment);
+      for (const int32_t position : positions_staging)
+        row_ends_staging.push_back(row_visible_end(segment, position));
+      row_ends_staging.resize(ruled.size() * kPrefillGrid);
+    }
+  }
+  if (std::ssize(ruled) > kMaxRowRules)
+    return invalid(
+        fmt::format("{} segments with rules of their own, at most {}", ruled.size(), kMaxRowRules));
+  if (ruled.empty()) return {};
+  return stream.copy_to_device(reinterpret_cast<std::byte*>(row_ends.data()),
+                               std::as_bytes(std::span(row_ends_staging)));
 }
 
 // Variant 0 is the query at its own position, which the sequence's own K meets.
@@ -250,6 +294,8 @@ void Forward::State::add_foreign(const ForeignSegment& foreign, int32_t layer) {
   segment.position_offset = foreign.position_offset;
   segment.visibility = foreign.visibility;
   segment.lag = foreign.lag;
+  if (const auto rule = std::find(ruled.begin(), ruled.end(), &foreign); rule != ruled.end())
+    segment.row_visible_end = row_ends.data() + (rule - ruled.begin()) * kPrefillGrid;
   segment.query_variant = variant_of(foreign.rotation_shift);
   if (!foreign.log_gain.empty())
     segment.log_gain = foreign.log_gain.data() + int64_t{layer} * config.n_heads;
@@ -319,6 +365,8 @@ Status Forward::State::attend(int32_t layer) {
     args.scale = 1.0f / std::sqrt(static_cast<float>(config.head_dim));
     args.segments = segments;
     SUTURE_RETURN_IF_ERROR(attention(stream, args));
+    for (AttentionSegment& segment : segments)
+      if (segment.row_visible_end != nullptr) segment.row_visible_end += rows;
   }
   return {};
 }

@@ -34,6 +34,11 @@ struct ForeignSegment {
   int64_t position_offset = 0;  // entry i sits at position i + position_offset here
   Visibility visibility = Visibility::kAlways;
   int64_t lag = 1;
+  // Two more rules about queries, both about positions only. Entry i is visible from position
+  // visible_from[i] on (never falling, [>= end]; empty = no such rule), and no entry is visible to
+  // a query at visible_until or later.
+  std::span<const int64_t> visible_from;
+  int64_t visible_until = INT64_MAX;
   // Shift between the position at which the K rows were rotated and the one they have here: the
   // query meets them rotated to p - rotation_shift.
   int64_t rotation_shift = 0;

@@ -240,6 +240,45 @@ TEST_P(ForwardTest, AlignedTokensAfterTheLagAreInvisible) {
   }
 }
 
+// The rule of lag, written down entry by entry, gives the bits that the lag gives; and a limit on
+// the queries is the segment left out from that row on.
+TEST_P(ForwardTest, RulesOfEachEntryCountAsTheLagDoes) {
+  auto slave = make_cache();
+  logits_of(prompt_, *slave);
+  const auto logits_with = [&](const ForeignSegment& segment) {
+    const SequencePlan plan{.own = {{0, 0}}, .before = {}, .after = {segment}};
+    auto cache = make_cache();
+    return logits_of(prompt_, *cache, &plan);
+  };
+  ForeignSegment by_lag = segment_of(*slave, 20, Visibility::kUpTo);
+  by_lag.lag = 3;
+  std::vector<int64_t> visible_from(20);
+  std::iota(visible_from.begin(), visible_from.end(), 3);
+  ForeignSegment by_entry = segment_of(*slave, 20, Visibility::kAlways);
+  by_entry.visible_from = visible_from;
+  const auto expected = logits_with(by_lag);
+  EXPECT_EQ(logits_with(by_entry), expected);
+
+  by_entry.visible_until = by_lag.visible_until = 12;
+  const auto limited = logits_with(by_entry);
+  EXPECT_EQ(limited, logits_with(by_lag));
+  for (int64_t i = 0; i < std::ssize(prompt_); ++i) {
+    if (i < 12)
+      EXPECT_EQ(max_difference(row(limited, i), row(expected, i)), 0) << i;
+    else
+      EXPECT_GT(max_difference(row(limited, i), row(expected, i)), 0) << i;
+  }
+  visible_from.pop_back();
+  by_entry.visible_from = visible_from;
+  const SequencePlan too_short{.own = {{0, 0}}, .before = {}, .after = {by_entry}};
+  auto cache = make_cache();
+  ForwardArgs args;
+  args.token_ids = prompt_;
+  args.cache = cache.get();
+  args.plan = &too_short;
+  EXPECT_FALSE(model_->forward().run(args));
+}
+
 TEST_P(ForwardTest, GateComesAfterTheLayerIsCommitted) {
   auto cache = make_cache();
   std::vector<int32_t> layers;
