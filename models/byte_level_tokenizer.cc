@@ -52,6 +52,13 @@ class ByteLevelTokenizer final : public Tokenizer {
     return ids;
   }
 
+  size_t stable_end(std::string_view text) const override {
+    const std::string_view certain = text.substr(0, in_text_.stable_end(text));
+    const auto tokens = in_text_.find(certain);
+    const size_t plain = tokens.empty() ? 0 : tokens.back().begin + tokens.back().length;
+    return plain + pre_tokenizer_.stable_end(certain.substr(plain));
+  }
+
   std::string_view piece(int32_t id, bool control_names) const override {
     if (id < 0 || id >= vocab_size()) return {};
     const TokenKind kind = vocabulary().kinds[static_cast<size_t>(id)];

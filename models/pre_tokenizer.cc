@@ -67,7 +67,7 @@ Pattern compile(const char* source) {
                                 PCRE2_UTF | PCRE2_UCP, &error, &offset, nullptr));
   SUTURE_CHECK(pattern != nullptr, "pattern={} error={} offset={}", source, error, offset);
   // Where the system refuses executable memory this fails, and matching interprets the pattern.
-  pcre2_jit_compile(pattern.get(), PCRE2_JIT_COMPLETE);
+  pcre2_jit_compile(pattern.get(), PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
   return pattern;
 }
 
@@ -84,28 +84,78 @@ std::string with_symbols_for_invalid_bytes(std::string_view text) {
   return valid;
 }
 
+MatchData make_match_data() {
+  MatchData match(pcre2_match_data_create(1, nullptr));
+  SUTURE_CHECK(match != nullptr, "no memory for a match");
+  return match;
+}
+
 }  // namespace
 
 struct PreTokenizer::State {
   std::vector<Pattern> patterns;
   MatchContext context{pcre2_match_context_create(nullptr)};
 
+  // Searches from `begin`; below 0 as pcre2_match() says it.
+  int search(const Pattern& pattern, std::string_view text, size_t begin, uint32_t options,
+             const MatchData& match) const {
+    return pcre2_match(pattern.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), begin,
+                       PCRE2_NO_UTF_CHECK | options, match.get(), context.get());
+  }
+
   // Appends the lengths of the words of `text`: matches, and what lies between them.
   void cut(const Pattern& pattern, std::string_view text, const MatchData& match,
            std::vector<size_t>& lengths) const {
     size_t done = 0;
     while (done < text.size()) {
-      const int found =
-          pcre2_match(pattern.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), done,
-                      PCRE2_NO_UTF_CHECK, match.get(), context.get());
       // No match, or one that reached the limit: the rest is one word, and nothing is lost.
-      if (found < 0) break;
+      if (search(pattern, text, done, 0, match) < 0) break;
       const PCRE2_SIZE* range = pcre2_get_ovector_pointer(match.get());
       if (range[0] > done) lengths.push_back(range[0] - done);
       lengths.push_back(range[1] - range[0]);
       done = range[1];
     }
     if (done < text.size()) lengths.push_back(text.size() - done);
+  }
+
+  std::vector<size_t> word_lengths(std::string_view text) const {
+    // One per call, so that several threads may split at once.
+    const MatchData match = make_match_data();
+    std::vector<size_t> lengths = {text.size()};
+    for (const Pattern& pattern : patterns) {
+      std::vector<size_t> finer;
+      size_t begin = 0;
+      for (size_t length : lengths) {
+        cut(pattern, text.substr(begin, length), match, finer);
+        begin += length;
+      }
+      lengths = std::move(finer);
+    }
+    return lengths;
+  }
+
+  // Where the first word begins that more text could still change.
+  size_t certain_end(std::string_view text) const {
+    const MatchData match = make_match_data();
+    std::string_view open = text;
+    for (const Pattern& pattern : patterns) open = open_word(pattern, open, match);
+    return static_cast<size_t>(open.data() - text.data());
+  }
+
+  // The word that more text could still change, as far as its own text is certain; maybe empty.
+  // A partial match is one that asked for what comes after the end of the text.
+  std::string_view open_word(const Pattern& pattern, std::string_view text,
+                             const MatchData& match) const {
+    size_t done = 0;
+    while (done < text.size()) {
+      const int found = search(pattern, text, done, PCRE2_PARTIAL_HARD, match);
+      const PCRE2_SIZE* range = pcre2_get_ovector_pointer(match.get());
+      if (found == PCRE2_ERROR_NOMATCH) break;
+      if (found == PCRE2_ERROR_PARTIAL) return text.substr(done, range[0] - done);
+      if (found < 0) return text.substr(done, 0);
+      done = range[1];
+    }
+    return text.substr(done);
   }
 };
 
@@ -133,28 +183,28 @@ Result<PreTokenizer> PreTokenizer::create(std::string_view name) {
 }
 
 std::vector<std::string_view> PreTokenizer::split(std::string_view text) const {
-  const std::string valid = with_symbols_for_invalid_bytes(text);
-  // One per call, so that several threads may split at once.
-  const MatchData match(pcre2_match_data_create(1, nullptr));
-  SUTURE_CHECK(match != nullptr, "no memory for a match");
-  std::vector<size_t> lengths = {valid.size()};
-  for (const Pattern& pattern : state_->patterns) {
-    std::vector<size_t> finer;
-    size_t begin = 0;
-    for (size_t length : lengths) {
-      state_->cut(pattern, std::string_view(valid).substr(begin, length), match, finer);
-      begin += length;
-    }
-    lengths = std::move(finer);
-  }
   std::vector<std::string_view> words;
-  words.reserve(lengths.size());
   size_t begin = 0;
-  for (size_t length : lengths) {
+  for (size_t length : state_->word_lengths(with_symbols_for_invalid_bytes(text))) {
     words.push_back(text.substr(begin, length));
     begin += length;
   }
   return words;
+}
+
+size_t PreTokenizer::stable_end(std::string_view text) const {
+  const std::string valid = with_symbols_for_invalid_bytes(text);
+  const std::string_view whole = std::string_view(valid).substr(0, whole_characters(text));
+  const size_t certain = state_->certain_end(whole);
+  // Cut off at the end of a word, the text must have that word still: of "\t\tx" the words are
+  // "\t", "\t", "x", but "\t\t" is one.
+  size_t end = valid.size();
+  for (std::vector<size_t> lengths = state_->word_lengths(valid); !lengths.empty();
+       lengths.pop_back()) {
+    if (end <= certain && state_->word_lengths(whole.substr(0, end)) == lengths) break;
+    end -= lengths.back();
+  }
+  return end;
 }
 
 }  // namespace suture

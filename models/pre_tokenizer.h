@@ -20,6 +20,8 @@ class PreTokenizer {
   // The words of `text` in order; together they are the text. Bytes that are not UTF-8 count as
   // symbols. Time is linear in the text.
   std::vector<std::string_view> split(std::string_view text) const;
+  // The length of a start of `text` whose words, cut on their own, stay whatever text follows.
+  size_t stable_end(std::string_view text) const;
 
  private:
   struct State;

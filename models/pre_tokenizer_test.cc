@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <string>
 
@@ -59,6 +60,45 @@ TEST(PreTokenizerTest, WordsOfAnyBytesAreTheText) {
         joined += word;
       }
       ASSERT_EQ(joined, text);
+    }
+  }
+}
+
+TEST(PreTokenizerTest, StableEndIsWhereMoreTextCouldStillChangeAWord) {
+  const auto stable_end = [](std::string_view scheme, std::string_view text) {
+    return PreTokenizer::create(scheme)->stable_end(text);
+  };
+  for (std::string_view scheme : {"smollm", "qwen2"}) {
+    EXPECT_EQ(stable_end(scheme, ""), 0u);
+    EXPECT_EQ(stable_end(scheme, "One two"), 3u) << scheme;
+    EXPECT_EQ(stable_end(scheme, "One two "), 7u) << scheme;
+    EXPECT_EQ(stable_end(scheme, "One   two"), 5u) << scheme;
+    EXPECT_EQ(stable_end(scheme, "In 12"), 5u) << scheme;
+    EXPECT_EQ(stable_end(scheme, "a\t\t!"), 2u) << scheme;
+    EXPECT_EQ(stable_end(scheme, "don'"), 3u) << scheme;
+    EXPECT_EQ(stable_end(scheme, "a!\xE4\xB8"), 1u) << scheme;
+  }
+}
+
+TEST(PreTokenizerTest, WordsBeforeTheStableEndStayWhateverFollows) {
+  std::mt19937 random(2);
+  constexpr std::string_view kAlphabet = "ab 's\r\n\t19\xE4\xB8\xAD\xC2\xA0\xFF!<";
+  const auto random_text = [&] {
+    std::string text(random() % 12, ' ');
+    for (char& byte : text) byte = kAlphabet[random() % kAlphabet.size()];
+    return text;
+  };
+  for (std::string_view scheme : {"smollm", "qwen2"}) {
+    const auto pre_tokenizer = PreTokenizer::create(scheme);
+    for (int round = 0; round < 5000; ++round) {
+      const std::string text = random_text();
+      const std::string longer = text + random_text();
+      const size_t end = pre_tokenizer->stable_end(text);
+      ASSERT_LE(end, pre_tokenizer->stable_end(longer)) << text << "|" << longer;
+      const auto words = pre_tokenizer->split(std::string_view(text).substr(0, end));
+      const auto all = pre_tokenizer->split(longer);
+      ASSERT_LE(words.size(), all.size());
+      ASSERT_TRUE(std::equal(words.begin(), words.end(), all.begin())) << text << "|" << longer;
     }
   }
 }

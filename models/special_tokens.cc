@@ -11,33 +11,36 @@ SpecialTokenFinder::SpecialTokenFinder(std::vector<Token> tokens) : tokens_(std:
   });
   const auto same_text = [](const Token& a, const Token& b) { return a.text == b.text; };
   tokens_.erase(std::unique(tokens_.begin(), tokens_.end(), same_text), tokens_.end());
+  for (const Token& token : tokens_) longest_ = std::max(longest_, token.text.size());
 }
 
-std::vector<SpecialTokenFinder::Occurrence> SpecialTokenFinder::find_all(
-    std::string_view text) const {
-  std::vector<Occurrence> all;
-  for (size_t begin = 0; begin < text.size(); ++begin) {
-    // The tokens that agree with the text so far are neighbours; each byte leaves fewer.
-    auto first = tokens_.begin();
-    auto last = tokens_.end();
-    for (size_t depth = 0; first != last && begin + depth < text.size(); ++depth) {
-      const auto byte = static_cast<uint8_t>(text[begin + depth]);
-      const auto byte_of = [depth](const Token& token) {
-        return static_cast<uint8_t>(token.text[depth]);
-      };
-      first = std::partition_point(first, last, [&](const Token& t) { return byte_of(t) < byte; });
-      last = std::partition_point(first, last, [&](const Token& t) { return byte_of(t) == byte; });
-      if (first != last && first->text.size() == depth + 1) {
-        all.push_back({begin, depth + 1, first->id});
-        ++first;
-      }
-    }
+// Calls on_token for each token that stands at `begin`, the shortest first; true if the text ends
+// inside another one.
+template <typename OnToken>
+bool SpecialTokenFinder::visit_tokens_at(std::string_view text, size_t begin,
+                                         OnToken on_token) const {
+  // The tokens that agree with the text so far are neighbours; each byte leaves fewer.
+  auto first = tokens_.begin();
+  auto last = tokens_.end();
+  for (size_t depth = 0; first != last && begin + depth < text.size(); ++depth) {
+    const auto byte = static_cast<uint8_t>(text[begin + depth]);
+    const auto byte_of = [depth](const Token& token) {
+      return static_cast<uint8_t>(token.text[depth]);
+    };
+    first = std::partition_point(first, last, [&](const Token& t) { return byte_of(t) < byte; });
+    last = std::partition_point(first, last, [&](const Token& t) { return byte_of(t) == byte; });
+    if (first != last && first->text.size() == depth + 1) on_token(*first++);
   }
-  return all;
+  return first != last;
 }
 
 std::vector<SpecialTokenFinder::Occurrence> SpecialTokenFinder::find(std::string_view text) const {
-  std::vector<Occurrence> all = find_all(text);
+  std::vector<Occurrence> all;
+  for (size_t begin = 0; begin < text.size(); ++begin) {
+    visit_tokens_at(text, begin, [&](const Token& token) {
+      all.push_back({begin, token.text.size(), token.id});
+    });
+  }
   std::sort(all.begin(), all.end(), [](const Occurrence& a, const Occurrence& b) {
     return std::tuple(b.length, a.id, a.begin) < std::tuple(a.length, b.id, b.begin);
   });
@@ -54,6 +57,22 @@ std::vector<SpecialTokenFinder::Occurrence> SpecialTokenFinder::find(std::string
   std::sort(kept.begin(), kept.end(),
             [](const Occurrence& a, const Occurrence& b) { return a.begin < b.begin; });
   return kept;
+}
+
+size_t SpecialTokenFinder::stable_end(std::string_view text) const {
+  // Each round goes back to the start of the first token across `end`: none can lie across before.
+  size_t end = text.size();
+  for (bool moved = true; moved && end > 0;) {
+    moved = false;
+    for (size_t begin = end - std::min(end, longest_); begin < end && !moved; ++begin) {
+      size_t reach = begin;
+      const auto extend = [&](const Token& token) { reach = begin + token.text.size(); };
+      if (visit_tokens_at(text, begin, extend)) reach = std::string_view::npos;
+      moved = reach > end;
+      if (moved) end = begin;
+    }
+  }
+  return end;
 }
 
 }  // namespace suture

@@ -24,11 +24,16 @@ class SpecialTokenFinder {
   // Occurrences in order that do not overlap. Of those that would, the longer token wins, then the
   // one with the lower id, then the one further left.
   std::vector<Occurrence> find(std::string_view text) const;
+  // The largest position that no token lies across, whatever text follows: what find() says about
+  // the text before it stays as it is.
+  size_t stable_end(std::string_view text) const;
 
  private:
-  std::vector<Occurrence> find_all(std::string_view text) const;
+  template <typename OnToken>
+  bool visit_tokens_at(std::string_view text, size_t begin, OnToken on_token) const;
 
   std::vector<Token> tokens_;  // sorted by text, no text twice
+  size_t longest_ = 0;         // bytes of the longest token
 };
 
 }  // namespace suture

@@ -43,5 +43,22 @@ TEST(SpecialTokensTest, LowerIdWinsForTheSameText) {
   EXPECT_EQ(find(finder, "<a>"), (Found{{0, 4}}));
 }
 
+TEST(SpecialTokensTest, StableEndLeavesOutWhatMoreTextCouldJoin) {
+  const SpecialTokenFinder finder({{"<call>", 1}, {"l>x", 2}});
+  EXPECT_EQ(finder.stable_end(""), 0u);
+  EXPECT_EQ(finder.stable_end("ab"), 2u);
+  EXPECT_EQ(finder.stable_end("ab<ca"), 2u);
+  EXPECT_EQ(finder.stable_end("ab<cax"), 6u);
+  // "l>x" could begin inside the token that stands there.
+  EXPECT_EQ(finder.stable_end("ab<call>"), 2u);
+  EXPECT_EQ(finder.stable_end("ab<call> "), 9u);
+}
+
+TEST(SpecialTokensTest, StableEndOfARunIsItsStart) {
+  const SpecialTokenFinder finder({{"\n\n", 2}, {"\n\n\n", 3}});
+  EXPECT_EQ(finder.stable_end("a" + std::string(1 << 16, '\n')), 1u);
+  EXPECT_EQ(finder.stable_end("a\n\n\n\n\nb"), 7u);
+}
+
 }  // namespace
 }  // namespace suture

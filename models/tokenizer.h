@@ -27,6 +27,9 @@ class Tokenizer {
 
   // Adds no BOS or EOS. Any bytes are accepted; time is linear in the text.
   virtual std::vector<int32_t> encode(std::string_view text, SpecialTokens special) const = 0;
+  // The length of a start of `text` whose tokens stay, whatever text follows: encode() of it begins
+  // encode(text + anything), with SpecialTokens::kAsText. Never less for a longer text.
+  virtual size_t stable_end(std::string_view text) const = 0;
   // Bytes of one token as they appear in text; control tokens give their name only if asked.
   virtual std::string_view piece(int32_t id, bool control_names = false) const = 0;
   std::string decode(std::span<const int32_t> ids) const;

@@ -1,6 +1,7 @@
 // The vocabularies of the default models against token ids from llama.cpp.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -48,6 +49,38 @@ TEST_P(TokenizerRealTest, IdsMatchLlamaCppOnEveryGoldenLine) {
         << golden["text"];
   }
   EXPECT_EQ(lines, 225);
+}
+
+// Each text comes byte by byte, as while it is generated.
+TEST_P(TokenizerRealTest, NoTokenBeforeTheStableEndChanges) {
+  std::ifstream file(std::string(SUTURE_TEST_DATA_DIR) + "/tokenizer/" + GetParam().golden);
+  for (std::string line; std::getline(file, line);) {
+    const auto text = nlohmann::json::parse(line)["text"].get<std::string>();
+    const auto all = tokenizer_->encode(text, SpecialTokens::kAsText);
+    size_t stable = 0;
+    for (size_t length = 0; length <= text.size(); ++length) {
+      const std::string_view so_far = std::string_view(text).substr(0, length);
+      const size_t end = tokenizer_->stable_end(so_far);
+      ASSERT_GE(end, stable) << so_far;
+      ASSERT_LE(end, length);
+      if (end == stable) continue;
+      stable = end;
+      const auto ids = tokenizer_->encode(so_far.substr(0, end), SpecialTokens::kAsText);
+      ASSERT_LE(ids.size(), all.size());
+      ASSERT_TRUE(std::equal(ids.begin(), ids.end(), all.begin())) << so_far;
+    }
+  }
+}
+
+TEST_P(TokenizerRealTest, StableEndFollowsOrdinaryText) {
+  const std::string text =
+      "In 1905 four papers changed physics, didn't they? The first one (on light) was read by "
+      "few.\n"
+      "Er ging nach Hause. \u4E2D\u6587\u5F88\u597D\u3002 for (int i = 0; i < n; ++i) sum += x[i];";
+  for (size_t length = 0; length <= text.size(); ++length) {
+    const size_t end = tokenizer_->stable_end(std::string_view(text).substr(0, length));
+    EXPECT_LE(length - end, 16u) << text.substr(0, length);
+  }
 }
 
 TEST_P(TokenizerRealTest, StreamedPiecesAreTheText) {

@@ -86,6 +86,16 @@ TEST(TokenizerTest, PiecesAreBytesAndControlNamesOnlyIfAskedFor) {
   EXPECT_EQ(tokenizer->piece(tokenizer->vocab_size(), true), "");
 }
 
+TEST(TokenizerTest, StableEndWaitsForWordsAndUserDefinedTokens) {
+  const auto tokenizer = make_tokenizer();
+  EXPECT_EQ(tokenizer->stable_end("the end"), 3u);
+  EXPECT_EQ(tokenizer->stable_end("the end "), 7u);
+  EXPECT_EQ(tokenizer->stable_end("the<cal"), 0u);
+  EXPECT_EQ(tokenizer->stable_end("the<call>"), 9u);
+  EXPECT_EQ(tokenizer->stable_end("the<call>the"), 9u);
+  EXPECT_EQ(tokenizer->stable_end("the <|im_end|>the"), 14u);
+}
+
 TEST(TokenizerTest, GenerationEndsAtEosEotAndKnownNames) {
   Vocabulary vocabulary = small_vocabulary();
   vocabulary.eos_id = kPad;

@@ -1,5 +1,7 @@
 #include "models/unicode.h"
 
+#include <algorithm>
+
 namespace suture {
 namespace {
 
@@ -38,6 +40,15 @@ Utf8Character first_character(std::string_view text) {
     code_point = code_point << 6 | (byte_at(i) & 0x3Fu);
   }
   return {Utf8Status::kValid, lead.length, code_point};
+}
+
+size_t whole_characters(std::string_view text) {
+  // A character has four bytes at most, so an unfinished one starts within the last three.
+  for (size_t tail = std::min<size_t>(3, text.size()); tail > 0; --tail) {
+    const Utf8Character last = first_character(text.substr(text.size() - tail));
+    if (last.status == Utf8Status::kIncomplete && last.bytes == tail) return text.size() - tail;
+  }
+  return text.size();
 }
 
 void append_utf8(uint32_t code_point, std::string& out) {

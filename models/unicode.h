@@ -26,6 +26,9 @@ struct Utf8Character {
 // The first character of a text that is not empty (Unicode 15, table 3-7).
 Utf8Character first_character(std::string_view text);
 
+// The length of `text` without an unfinished character at its end.
+size_t whole_characters(std::string_view text);
+
 void append_utf8(uint32_t code_point, std::string& out);
 
 // Moves whole characters from the front of `text` to the end of `out`, invalid bytes as U+FFFD.

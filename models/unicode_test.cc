@@ -43,6 +43,16 @@ TEST(UnicodeTest, StartOfACharacterIsIncomplete) {
   }
 }
 
+TEST(UnicodeTest, WholeCharactersLeaveOutTheUnfinishedEnd) {
+  EXPECT_EQ(whole_characters(""), 0u);
+  EXPECT_EQ(whole_characters("a\xE4\xB8\xAD"), 4u);
+  EXPECT_EQ(whole_characters("a\xE4\xB8"), 1u);
+  EXPECT_EQ(whole_characters("\xF0\x9F\x98"), 0u);
+  EXPECT_EQ(whole_characters("\xF0\x9F\xE4"), 2u);
+  EXPECT_EQ(whole_characters("a\xB8"), 2u);
+  EXPECT_EQ(whole_characters("\xC0"), 1u);
+}
+
 TEST(UnicodeTest, DrainKeepsTheUnfinishedEnd) {
   std::string text = "a\xFF\xE4\xB8\xAD\xE6\x96";
   std::string out;
