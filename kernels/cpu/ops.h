@@ -6,6 +6,7 @@
 
 #include "kernels/attention.h"
 #include "kernels/cpu/cpu_stream.h"
+#include "kernels/kv_map.h"
 #include "kernels/kv_rows.h"
 #include "kernels/matmul.h"
 #include "kernels/rope.h"
@@ -15,6 +16,7 @@ namespace suture {
 void attention_cpu(CpuStream& stream, const AttentionArgs& args);
 void kv_append_cpu(CpuStream& stream, const KvAppendArgs& args);
 void kv_gather_cpu(CpuStream& stream, const KvGatherArgs& args);
+void kv_map_cpu(CpuStream& stream, const KvMapArgs& args);
 Status embedding_cpu(CpuStream& stream, const WeightView& table, const int32_t* ids, int64_t n_rows,
                      float scale, float* out);
 void rms_norm_cpu(CpuStream& stream, const float* x, const float* weight, int64_t n_rows,
