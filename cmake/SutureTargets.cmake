@@ -88,5 +88,16 @@ function(suture_add_tests folder)
   endif()
 endfunction()
 
+# suture_add_test_helpers(<folder>): suture_<folder>_test_helpers, the folder's test_x.cc for the
+# tests of folders above it.
+function(suture_add_test_helpers folder)
+  suture_sources(${folder})
+  set(target suture_${folder}_test_helpers)
+  add_library(${target} STATIC EXCLUDE_FROM_ALL ${helper_sources})
+  target_compile_definitions(${target} PRIVATE
+    SUTURE_TEST_DATA_DIR="${PROJECT_SOURCE_DIR}/tests/data")
+  target_link_libraries(${target} PUBLIC suture_${folder} GTest::gtest)
+endfunction()
+
 # What `make sanitize` builds.
 add_custom_target(unit_tests)

@@ -1,0 +1,125 @@
+#include "fusion/token_alignment.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace suture {
+namespace {
+
+// Some vocabularies put a space in front of every text.
+bool adds_space(const Tokenizer& tokenizer) {
+  const auto ids = tokenizer.encode("a", SpecialTokens::kAsText);
+  return !ids.empty() && tokenizer.piece(ids.front()).starts_with(' ');
+}
+
+bool has_text(TokenKind kind) {
+  return kind == TokenKind::kNormal || kind == TokenKind::kUserDefined || kind == TokenKind::kByte;
+}
+
+std::unordered_map<std::string_view, int32_t> control_tokens(const Vocabulary& vocabulary) {
+  std::unordered_map<std::string_view, int32_t> ids;
+  for (size_t id = 0; id < vocabulary.pieces.size(); ++id)
+    if (vocabulary.kinds[id] == TokenKind::kControl)
+      ids.emplace(vocabulary.pieces[id], static_cast<int32_t>(id));
+  return ids;
+}
+
+}  // namespace
+
+TokenAlignment::TokenAlignment(const Tokenizer& master, const Tokenizer& slave)
+    : master_(master),
+      slave_(slave),
+      master_adds_space_(adds_space(master)),
+      slave_adds_space_(adds_space(slave)),
+      slave_controls_(control_tokens(slave.vocabulary())) {
+  if (slave.vocabulary().add_bos && slave.vocabulary().bos_id)
+    append_slave_token(*slave.vocabulary().bos_id, 0);
+}
+
+bool TokenAlignment::is_control(int32_t master_id) const {
+  const auto& kinds = master_.vocabulary().kinds;
+  const auto index = static_cast<size_t>(master_id);
+  return master_id >= 0 && index < kinds.size() && !has_text(kinds[index]);
+}
+
+void TokenAlignment::push(int32_t master_id) {
+  if (is_control(master_id)) return push_control(master_id);
+  std::string_view text = master_.piece(master_id);
+  const bool begins = window_begins_ && window_.empty();
+  if (begins && master_adds_space_ && text.starts_with(' ')) text.remove_prefix(1);
+  window_ += text;
+  text_bytes_ += static_cast<int64_t>(text.size());
+  master_ends_.push_back(text_bytes_);
+  restart_window();
+  const std::string_view given = window_text(window_.size());
+  const size_t stable = slave_.stable_end(given);
+  if (stable > 0) commit(window_.size() - given.size() + stable);
+  match_committed(master_tokens() - 1);
+}
+
+void TokenAlignment::push_control(int32_t master_id) {
+  const int64_t index = master_tokens();
+  commit(window_.size());
+  match_committed(index);
+  window_.clear();
+  committed_ = window_tokens_ = 0;
+  window_begins_ = true;
+  const auto& bos = master_.vocabulary().bos_id;
+  const bool is_first_bos = index == 0 && bos && master_id == *bos;
+  const bool has_own_bos = is_first_bos && !slave_ids_.empty();
+  const auto found = slave_controls_.find(master_.piece(master_id, /*control_names=*/true));
+  if (!has_own_bos && found != slave_controls_.end())
+    append_slave_token(found->second, text_bytes_);
+  master_ends_.push_back(text_bytes_);
+  match_committed(index);
+}
+
+// A text that goes on after a space can be encoded from there: the tokenizer that puts a space in
+// front of every text is given it without its own. Other tokenizers can start wherever tokens are
+// certain.
+void TokenAlignment::restart_window() {
+  if (committed_ == 0 || (slave_adds_space_ && window_.substr(committed_, 1) != " ")) return;
+  window_.erase(0, committed_);
+  committed_ = window_tokens_ = 0;
+  window_begins_ = false;
+}
+
+// The first `end` bytes of the window as the slave's tokenizer is to be given them.
+std::string_view TokenAlignment::window_text(size_t end) const {
+  const std::string_view text = std::string_view(window_).substr(0, end);
+  const bool inside = slave_adds_space_ && !window_begins_ && !text.empty();
+  return inside ? text.substr(1) : text;
+}
+
+void TokenAlignment::commit(size_t end) {
+  if (end <= committed_) return;
+  const auto ids = slave_.encode(window_text(end), SpecialTokens::kAsText);
+  int64_t byte = slave_ends_.empty() ? 0 : std::max(slave_ends_.back(), committed_bytes_);
+  for (size_t i = window_tokens_; i < ids.size(); ++i) {
+    std::string_view piece = slave_.piece(ids[i]);
+    const bool first = window_begins_ && i == 0;
+    if (first && slave_adds_space_ && piece.starts_with(' ')) piece.remove_prefix(1);
+    byte += static_cast<int64_t>(piece.size());
+    append_slave_token(ids[i], byte);
+  }
+  committed_bytes_ += static_cast<int64_t>(end - committed_);
+  window_tokens_ = ids.size();
+  committed_ = end;
+}
+
+void TokenAlignment::append_slave_token(int32_t id, int64_t end) {
+  slave_ids_.push_back(id);
+  slave_ends_.push_back(end);
+}
+
+void TokenAlignment::match_committed(int64_t known_at) {
+  while (matches_.size() < master_ends_.size() &&
+         master_ends_[matches_.size()] <= committed_bytes_) {
+    const int64_t end = master_ends_[matches_.size()];
+    while (passed_ < slave_ends_.size() && slave_ends_[passed_] <= end) ++passed_;
+    matches_.push_back({static_cast<int64_t>(passed_) - 1, known_at});
+    if (passed_ == 0) first_matched_ = static_cast<int64_t>(matches_.size());
+  }
+}
+
+}  // namespace suture
