@@ -108,7 +108,7 @@ Status check_header(const ControlHeaderData& header) {
                 fmt::format("bus layout version {}, this build has {}", header.layout_version,
                             kBusLayoutVersion),
                 "bus", "run the same version of suture in all processes");
-  if (header.dtype > static_cast<uint32_t>(DType::kQ6_K))
+  if (header.dtype >= kDTypes)
     return fail(ErrorCode::kCorrupt, fmt::format("K/V of type {}", header.dtype), "bus");
   return {};
 }

@@ -1,8 +1,10 @@
 // Element types of weights, activations and K/V rows, and the size of their storage blocks.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace suture {
@@ -17,11 +19,16 @@ enum class DType : uint8_t {
   kQ4_0,
   kQ4_1,
   kQ5_0,
+  kQ5_1,
   kQ8_0,
+  kQ2_K,
+  kQ3_K,
   kQ4_K,
   kQ5_K,
   kQ6_K,
+  kIq4Nl,
 };
+inline constexpr size_t kDTypes = static_cast<size_t>(DType::kIq4Nl) + 1;
 
 struct DTypeInfo {
   std::string_view name;   // "q4_k"
@@ -32,6 +39,10 @@ struct DTypeInfo {
 const DTypeInfo& dtype_info(DType dtype);
 std::string_view dtype_name(DType dtype);
 bool is_quantised(DType dtype);
+// Types that matmul() and embedding() read: all but the integers.
+bool is_weight(DType dtype);
+// "f32, f16, bf16, q4_0, ...": for messages.
+std::string known_weight_types();
 
 // Bytes of `elements` consecutive elements; elements must be a multiple of block_elements.
 // Nothing if it is not, is negative, or the product overflows.

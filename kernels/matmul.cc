@@ -12,8 +12,10 @@ tl::unexpected<Error> refuse(std::string what) {
 }
 
 Status check_type(DType dtype) {
-  if (dtype == DType::kI32 || dtype == DType::kI64) {
-    return fail(ErrorCode::kUnsupported, fmt::format("weights of type {}", dtype_name(dtype)),
+  if (!is_weight(dtype)) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("weights of type {}, expected one of {}", dtype_name(dtype),
+                            known_weight_types()),
                 "matmul");
   }
   return {};

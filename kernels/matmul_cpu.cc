@@ -38,13 +38,14 @@ Status decode(CpuStream& stream, const MatmulKernels& kernels, const MatmulArgs&
   if (is_quantised(w.dtype)) {
     const int64_t padded = (w.cols + kQuantChunk - 1) / kQuantChunk * kQuantChunk;
     const int64_t groups = padded / kQuantGroup;
-    const int64_t bytes_per_row = padded + 2 * groups * static_cast<int64_t>(sizeof(float));
+    const int64_t bytes_per_row = padded + 4 * groups * static_cast<int64_t>(sizeof(float));
     SUTURE_ASSIGN_OR_RETURN(std::byte * memory,
                             stream.scratch(static_cast<size_t>(args.n_rows * bytes_per_row)));
     rows.reserve(static_cast<size_t>(args.n_rows));
     for (int64_t r = 0; r < args.n_rows; ++r, memory += bytes_per_row) {
       auto* scale = reinterpret_cast<float*>(memory + padded);
-      rows.push_back({reinterpret_cast<int8_t*>(memory), scale, scale + groups});
+      rows.push_back(
+          {reinterpret_cast<int8_t*>(memory), scale, scale + groups, scale + 2 * groups});
       kernels.quantise(args.x + r * w.cols, w.cols, rows.back());
     }
   }

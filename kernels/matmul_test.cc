@@ -20,8 +20,9 @@ namespace suture {
 namespace {
 
 constexpr DType kWeightTypes[] = {DType::kF32,  DType::kF16,  DType::kBf16, DType::kQ4_0,
-                                  DType::kQ4_1, DType::kQ5_0, DType::kQ8_0, DType::kQ4_K,
-                                  DType::kQ5_K, DType::kQ6_K};
+                                  DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0,
+                                  DType::kQ2_K, DType::kQ3_K, DType::kQ4_K, DType::kQ5_K,
+                                  DType::kQ6_K, DType::kIq4Nl};
 
 std::vector<Isa> isas_here() {
   std::vector<Isa> isas;
@@ -59,8 +60,12 @@ std::vector<int64_t> half_offsets(DType dtype) {
     case DType::kF16:
     case DType::kQ4_0:
     case DType::kQ5_0:
+    case DType::kIq4Nl:
     case DType::kQ8_0: return {0};
+    case DType::kQ2_K: return {80, 82};
+    case DType::kQ3_K: return {108};
     case DType::kQ4_1:
+    case DType::kQ5_1:
     case DType::kQ4_K:
     case DType::kQ5_K: return {0, 2};
     case DType::kQ6_K: return {208};
@@ -199,7 +204,9 @@ std::vector<float> rounded_to_8_bits(const std::vector<float>& x) {
 // What a type may subtract from q * scale: both parts enter the sums, and S below counts both.
 double largest_minimum(DType dtype) {
   switch (dtype) {
-    case DType::kQ4_1: return kLargestScale;
+    case DType::kQ4_1:
+    case DType::kQ5_1: return kLargestScale;
+    case DType::kQ2_K: return 15 * kLargestScale;
     case DType::kQ4_K:
     case DType::kQ5_K: return 63 * kLargestScale;
     default: return 0;

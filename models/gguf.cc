@@ -29,17 +29,17 @@ struct GgmlType {
 };
 
 constexpr GgmlType kGgmlTypes[] = {
-    {0, "f32", DType::kF32},      {1, "f16", DType::kF16},       {2, "q4_0", DType::kQ4_0},
-    {3, "q4_1", DType::kQ4_1},    {6, "q5_0", DType::kQ5_0},     {7, "q5_1", std::nullopt},
-    {8, "q8_0", DType::kQ8_0},    {9, "q8_1", std::nullopt},     {10, "q2_k", std::nullopt},
-    {11, "q3_k", std::nullopt},   {12, "q4_k", DType::kQ4_K},    {13, "q5_k", DType::kQ5_K},
-    {14, "q6_k", DType::kQ6_K},   {15, "q8_k", std::nullopt},    {16, "iq2_xxs", std::nullopt},
-    {17, "iq2_xs", std::nullopt}, {18, "iq3_xxs", std::nullopt}, {19, "iq1_s", std::nullopt},
-    {20, "iq4_nl", std::nullopt}, {21, "iq3_s", std::nullopt},   {22, "iq2_s", std::nullopt},
-    {23, "iq4_xs", std::nullopt}, {24, "i8", std::nullopt},      {25, "i16", std::nullopt},
-    {26, "i32", DType::kI32},     {27, "i64", DType::kI64},      {28, "f64", std::nullopt},
-    {29, "iq1_m", std::nullopt},  {30, "bf16", DType::kBf16},    {34, "tq1_0", std::nullopt},
-    {35, "tq2_0", std::nullopt},  {39, "mxfp4", std::nullopt},
+    {0, "f32", DType::kF32},       {1, "f16", DType::kF16},       {2, "q4_0", DType::kQ4_0},
+    {3, "q4_1", DType::kQ4_1},     {6, "q5_0", DType::kQ5_0},     {7, "q5_1", DType::kQ5_1},
+    {8, "q8_0", DType::kQ8_0},     {9, "q8_1", std::nullopt},     {10, "q2_k", DType::kQ2_K},
+    {11, "q3_k", DType::kQ3_K},    {12, "q4_k", DType::kQ4_K},    {13, "q5_k", DType::kQ5_K},
+    {14, "q6_k", DType::kQ6_K},    {15, "q8_k", std::nullopt},    {16, "iq2_xxs", std::nullopt},
+    {17, "iq2_xs", std::nullopt},  {18, "iq3_xxs", std::nullopt}, {19, "iq1_s", std::nullopt},
+    {20, "iq4_nl", DType::kIq4Nl}, {21, "iq3_s", std::nullopt},   {22, "iq2_s", std::nullopt},
+    {23, "iq4_xs", std::nullopt},  {24, "i8", std::nullopt},      {25, "i16", std::nullopt},
+    {26, "i32", DType::kI32},      {27, "i64", DType::kI64},      {28, "f64", std::nullopt},
+    {29, "iq1_m", std::nullopt},   {30, "bf16", DType::kBf16},    {34, "tq1_0", std::nullopt},
+    {35, "tq2_0", std::nullopt},   {39, "mxfp4", std::nullopt},
 };
 
 GgmlType ggml_type(uint32_t id) {

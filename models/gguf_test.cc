@@ -189,13 +189,32 @@ TEST(GgufTest, RefusesTensorsThatOverlap) {
   EXPECT_THAT(refusal(builder), HasSubstr("'a' and 'b' overlap"));
 }
 
+// The ids are ggml's.
+TEST(GgufTest, ReadsEveryWeightType) {
+  constexpr std::pair<uint32_t, std::string_view> kTypes[] = {
+      {0, "f32"},   {1, "f16"},   {30, "bf16"}, {2, "q4_0"},   {3, "q4_1"},
+      {6, "q5_0"},  {7, "q5_1"},  {8, "q8_0"},  {10, "q2_k"},  {11, "q3_k"},
+      {12, "q4_k"}, {13, "q5_k"}, {14, "q6_k"}, {20, "iq4_nl"}};
+  const std::vector<std::byte> data(1024);
+  for (const auto& [id, name] : kTypes) {
+    const auto bytes = GgufBuilder().tensor("t", {256}, id, data).build();
+    const auto file = parse(bytes);
+    ASSERT_TRUE(file) << file.error().message();
+    EXPECT_EQ(file->tensors()[0].type_name(), name);
+    EXPECT_EQ(file->tensors()[0].data.size(), dtype_bytes(file->tensors()[0].dtype, 256));
+  }
+  std::string names;
+  for (const auto& [id, name] : kTypes) names += (names.empty() ? "" : ", ") + std::string(name);
+  EXPECT_EQ(names, known_weight_types());
+}
+
 TEST(GgufTest, NamesTypesItCannotRead) {
   const auto bytes = GgufBuilder()
-                         .tensor("t", {32}, GgufBuilder::kQ5_1, std::as_bytes(std::span(kValues)))
+                         .tensor("t", {32}, GgufBuilder::kQ8_1, std::as_bytes(std::span(kValues)))
                          .build();
   const auto file = parse(bytes);
   ASSERT_TRUE(file) << file.error().message();
-  EXPECT_EQ(file->tensors()[0].type_name(), "q5_1");
+  EXPECT_EQ(file->tensors()[0].type_name(), "q8_1");
   EXPECT_TRUE(file->tensors()[0].data.empty());
 }
 

@@ -15,7 +15,7 @@ class GgufBuilder {
  public:
   static constexpr uint32_t kF32 = 0;  // ggml type ids
   static constexpr uint32_t kQ4_0 = 2;
-  static constexpr uint32_t kQ5_1 = 7;
+  static constexpr uint32_t kQ8_1 = 9;
 
   GgufBuilder& u32(std::string_view key, uint32_t value) { return entry(key, 4, value); }
   GgufBuilder& f32(std::string_view key, float value) { return entry(key, 6, value); }

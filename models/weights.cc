@@ -72,12 +72,10 @@ class WeightLoader {
                   fmt::format("tensor '{}' is {}, expected {} from the configuration", name,
                               shape_text(tensor->shape), shape_text(shape)),
                   where_);
-    const bool integer = tensor->dtype == DType::kI32 || tensor->dtype == DType::kI64;
-    if (!tensor->unsupported_type.empty() || integer)
+    if (!tensor->unsupported_type.empty() || !is_weight(tensor->dtype))
       return fail(ErrorCode::kUnsupported,
-                  fmt::format("tensor '{}' has type {}, which is not supported yet; known: f32, "
-                              "f16, bf16, q4_0, q4_1, q5_0, q8_0, q4_k, q5_k, q6_k",
-                              name, tensor->type_name()),
+                  fmt::format("tensor '{}' has type {}, which is not supported; known: {}", name,
+                              tensor->type_name(), known_weight_types()),
                   where_, "choose a file quantised to one of the known types");
     used_.insert(tensor);
     return tensor;

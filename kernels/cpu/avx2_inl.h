@@ -22,6 +22,11 @@ SUTURE_INLINE F32x8 from_half(U16x8 halves) {
   return _mm256_cvtph_ps(reinterpret_cast<__m128i>(halves));
 }
 
+SUTURE_INLINE U8x32 lookup(U8x16 table, U8x32 index) {
+  const __m256i twice = _mm256_broadcastsi128_si256(reinterpret_cast<__m128i>(table));
+  return reinterpret_cast<U8x32>(_mm256_shuffle_epi8(twice, as_int(index)));
+}
+
 // Pairs are added in 16 bits, which saturate at 32767: |w| * |x| * 2 must stay below, and does
 // for w below 128.
 SUTURE_INLINE I32x8 dot_by_pairs(__m256i w, __m256i x) {

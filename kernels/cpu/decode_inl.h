@@ -31,17 +31,22 @@ SUTURE_INLINE void quantise_group(const float* x, int64_t group, const Quantised
   const float scale = most / 127;
   const F32x8 inverse = splat(most > 0 ? 127 / most : 0.0f);
   const F32x8 magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to the nearest even
-  I32x8 total = {};
+  I32x8 totals[2] = {};
   for (int part = 0; part < 4; ++part) {
     const F32x8 rounded = (load<F32x8>(x + 8 * part) * inverse + magic) - magic;
     const I32x8 q = __builtin_convertvector(rounded, I32x8);
-    total += q;
+    totals[part / 2] += q;
     for (int i = 0; i < 8; ++i) row.q[32 * group + 8 * part + i] = static_cast<int8_t>(q[i]);
   }
-  int32_t sum_of_q = 0;
-  for (int i = 0; i < 8; ++i) sum_of_q += total[i];
+  int32_t sums[2] = {};
+  for (int i = 0; i < 8; ++i) {
+    sums[0] += totals[0][i];
+    sums[1] += totals[1][i];
+  }
   row.scale[group] = scale;
-  row.sum[group] = scale * static_cast<float>(sum_of_q);
+  row.sum[group] = scale * static_cast<float>(sums[0] + sums[1]);
+  row.sum16[2 * group] = scale * static_cast<float>(sums[0]);
+  row.sum16[2 * group + 1] = scale * static_cast<float>(sums[1]);
 }
 
 inline void quantise_row(const float* x, int64_t n, const QuantisedRow& row) {
@@ -52,6 +57,7 @@ inline void quantise_row(const float* x, int64_t n, const QuantisedRow& row) {
     store(row.q + kQuantGroup * g, U8x32{});
     row.scale[g] = 0;
     row.sum[g] = 0;
+    row.sum16[2 * g] = row.sum16[2 * g + 1] = 0;
   }
 }
 
@@ -96,8 +102,12 @@ SUTURE_INLINE void add_chunk(const Chunk& chunk, int n, const QuantisedRow& x, i
     F32x8& chain = g % 2 == 0 ? sums.even : sums.odd;
     chain = multiply_add(products, factor, chain);
   }
-  if constexpr (Format::kHasMinimum) {
-    sums.minimum = multiply_add(chunk.minimum, load<F32x8>(x.sum + group), sums.minimum);
+  if constexpr (Format::kHasMinimum && Format::kFine) {
+    const float* x_sums = x.sum16 + 2 * group;
+    sums.minimum = multiply_add(chunk.minimum[0], load<F32x8>(x_sums), sums.minimum);
+    sums.minimum = multiply_add(chunk.minimum[1], load<F32x8>(x_sums + 8), sums.minimum);
+  } else if constexpr (Format::kHasMinimum) {
+    sums.minimum = multiply_add(chunk.minimum[0], load<F32x8>(x.sum + group), sums.minimum);
   }
 }
 

@@ -5,6 +5,7 @@
 // The target's .cc defines before including this file:
 //   F32x8 widen(const void* eight_int8)      eight signed bytes as floats
 //   F32x8 from_half(U16x8 halves)            IEEE half floats as floats
+//   U8x32 lookup(U8x16 table, U8x32 index)   table[index], indices below 16
 #pragma once
 
 #include "kernels/cpu/vectors_inl.h"
@@ -17,7 +18,7 @@ inline constexpr int kGroups = 8;  // groups of 32 weights in a chunk
 struct Chunk {
   U8x32 q[kGroups];             // signed bytes where Format::kSigned, else 0 .. 31
   alignas(32) float scale[16];  // one per 16 weights where Format::kFine, else [8], one per 32
-  F32x8 minimum;                // per 32 weights, where Format::kHasMinimum
+  F32x8 minimum[2];             // where Format::kHasMinimum, of as many weights as a scale
 };
 
 // Blocks of 32 weights: a half scale, for some types a half minimum, then bits. `n` blocks.
@@ -54,31 +55,59 @@ struct Q41 {
 
   static SUTURE_INLINE void unpack(const std::byte* blocks, int n, Chunk& chunk) {
     store(chunk.scale, block_halves<kBlockBytes>(blocks, n));
-    chunk.minimum = -block_halves<kBlockBytes>(blocks + 2, n);  // stored as what is added
+    chunk.minimum[0] = -block_halves<kBlockBytes>(blocks + 2, n);  // stored as what is added
     for (int g = 0; g < n; ++g) chunk.q[g] = nibbles(blocks + g * kBlockBytes + 4);
   }
 };
 
+// Bit i of four bytes as 0 or 16 in byte i.
+SUTURE_INLINE U8x32 fifth_bits(const std::byte* bytes) {
+  const U8x32 copies = reinterpret_cast<U8x32>(U32x8{} + load<uint32_t>(bytes));
+  const U8x32 spread =
+      __builtin_shufflevector(copies, copies, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 18,
+                              18, 18, 18, 18, 18, 18, 18, 19, 19, 19, 19, 19, 19, 19, 19);
+  const U8x32 own = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128,
+                     1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+  return reinterpret_cast<U8x32>((spread & own) == own) & 16;
+}
+
 struct Q50 {
   static constexpr bool kSigned = true, kFine = false, kHasMinimum = false;
   static constexpr int64_t kBlockBytes = 22, kChunkBytes = 8 * kBlockBytes;
-
-  // Bit i of four bytes as 0 or 16 in byte i.
-  static SUTURE_INLINE U8x32 fifth_bits(const std::byte* bytes) {
-    const U8x32 copies = reinterpret_cast<U8x32>(U32x8{} + load<uint32_t>(bytes));
-    const U8x32 spread =
-        __builtin_shufflevector(copies, copies, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 18,
-                                18, 18, 18, 18, 18, 18, 18, 19, 19, 19, 19, 19, 19, 19, 19);
-    const U8x32 own = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128,
-                       1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
-    return reinterpret_cast<U8x32>((spread & own) == own) & 16;
-  }
 
   static SUTURE_INLINE void unpack(const std::byte* blocks, int n, Chunk& chunk) {
     store(chunk.scale, block_halves<kBlockBytes>(blocks, n));
     for (int g = 0; g < n; ++g) {
       const std::byte* block = blocks + g * kBlockBytes;
       chunk.q[g] = (nibbles(block + 6) | fifth_bits(block + 2)) - 16;
+    }
+  }
+};
+
+struct Q51 {
+  static constexpr bool kSigned = false, kFine = false, kHasMinimum = true;
+  static constexpr int64_t kBlockBytes = 24, kChunkBytes = 8 * kBlockBytes;
+
+  static SUTURE_INLINE void unpack(const std::byte* blocks, int n, Chunk& chunk) {
+    store(chunk.scale, block_halves<kBlockBytes>(blocks, n));
+    chunk.minimum[0] = -block_halves<kBlockBytes>(blocks + 2, n);  // stored as what is added
+    for (int g = 0; g < n; ++g) {
+      const std::byte* block = blocks + g * kBlockBytes;
+      chunk.q[g] = nibbles(block + 8) | fifth_bits(block + 4);
+    }
+  }
+};
+
+struct Iq4Nl {
+  static constexpr bool kSigned = true, kFine = false, kHasMinimum = false;
+  static constexpr int64_t kBlockBytes = 18, kChunkBytes = 8 * kBlockBytes;
+
+  static SUTURE_INLINE void unpack(const std::byte* blocks, int n, Chunk& chunk) {
+    using I8x16 = int8_t __attribute__((vector_size(16)));
+    const I8x16 levels = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+    store(chunk.scale, block_halves<kBlockBytes>(blocks, n));
+    for (int g = 0; g < n; ++g) {
+      chunk.q[g] = lookup(reinterpret_cast<U8x16>(levels), nibbles(blocks + g * kBlockBytes + 2));
     }
   }
 };
@@ -93,6 +122,61 @@ struct Q80 {
   }
 };
 
+// Groups 4 * half to 4 * half + 3 of a q2_k or q3_k block: bit pairs 0 to 3 of the same 32 bytes.
+SUTURE_INLINE void bit_pairs(const std::byte* bytes, U8x32* q) {
+  const U8x32 packed = load<U8x32>(bytes);
+  q[0] = packed & 3;
+  q[1] = shift_right<2>(packed) & 3;
+  q[2] = shift_right<4>(packed) & 3;
+  q[3] = shift_right<6>(packed) & 3;
+}
+
+struct Q2K {
+  static constexpr bool kSigned = false, kFine = true, kHasMinimum = true;
+  static constexpr int64_t kChunkBytes = 84;
+
+  // 16 bytes with a scale in the low and a minimum in the high half; bit pairs [64]; halves d,
+  // dmin.
+  static SUTURE_INLINE void unpack(const std::byte* block, int, Chunk& chunk) {
+    const U8x16 packed = load<U8x16>(block);
+    const U8x16 scales = packed & 15, minima = packed >> 4;
+    std::byte bytes[2][16];
+    store(bytes[0], scales);
+    store(bytes[1], minima);
+    const F32x8 d = splat(half_at(block + 80)), dmin = splat(half_at(block + 82));
+    for (int half = 0; half < 2; ++half) {
+      store(chunk.scale + 8 * half, d * widen(bytes[0] + 8 * half));
+      chunk.minimum[half] = dmin * widen(bytes[1] + 8 * half);
+      bit_pairs(block + 16 + 32 * half, chunk.q + 4 * half);
+    }
+  }
+};
+
+struct Q3K {
+  static constexpr bool kSigned = true, kFine = true, kHasMinimum = false;
+  static constexpr int64_t kChunkBytes = 110;
+
+  // Third bits [32], one bit of each byte per group; bit pairs [64]; 16 six-bit scales: low halves
+  // in the nibbles of 8 bytes, high pairs in 4 bytes; half d.
+  static SUTURE_INLINE void unpack(const std::byte* block, int, Chunk& chunk) {
+    const U8x32 high = load<U8x32>(block);
+    bit_pairs(block + 32, chunk.q);
+    bit_pairs(block + 64, chunk.q + 4);
+    for (int g = 0; g < kGroups; ++g) {
+      chunk.q[g] = (chunk.q[g] | ((high >> static_cast<uint8_t>(g) & 1) << 2)) - 4;
+    }
+    const auto a = load<uint32_t>(block + 96), b = load<uint32_t>(block + 100);
+    const auto c = load<uint32_t>(block + 104);
+    const uint32_t scales[4] = {(a & 0x0f0f0f0f) | ((c << 4) & 0x30303030),
+                                (b & 0x0f0f0f0f) | ((c << 2) & 0x30303030),
+                                ((a >> 4) & 0x0f0f0f0f) | (c & 0x30303030),
+                                ((b >> 4) & 0x0f0f0f0f) | ((c >> 2) & 0x30303030)};
+    const F32x8 d = splat(half_at(block + 108));
+    store(chunk.scale, d * (widen(scales) - 32));
+    store(chunk.scale + 8, d * (widen(scales + 2) - 32));
+  }
+};
+
 // Head of a q4_k or q5_k block: half d, half dmin, then eight 6-bit scales and eight 6-bit minima
 // in 12 bytes: the first four of each in the low six bits of bytes 0-3 and 4-7, the last four
 // split between the nibbles of bytes 8-11 and the two spare bits of bytes 0-7.
@@ -102,7 +186,7 @@ SUTURE_INLINE void k_scales(const std::byte* block, Chunk& chunk) {
   const uint32_t scales[2] = {a & 0x3f3f3f3f, (c & 0x0f0f0f0f) | ((a >> 2) & 0x30303030)};
   const uint32_t minima[2] = {b & 0x3f3f3f3f, ((c >> 4) & 0x0f0f0f0f) | ((b >> 2) & 0x30303030)};
   store(chunk.scale, splat(half_at(block)) * widen(scales));
-  chunk.minimum = splat(half_at(block + 2)) * widen(minima);
+  chunk.minimum[0] = splat(half_at(block + 2)) * widen(minima);
 }
 
 struct Q4K {
@@ -170,9 +254,10 @@ SUTURE_INLINE void expand(const Chunk& chunk, int n_groups, float* target) {
     alignas(32) int8_t q[32];
     store(q, chunk.q[g]);
     for (int part = 0; part < 4; ++part) {
-      const F32x8 scale = splat(chunk.scale[Format::kFine ? 2 * g + part / 2 : g]);
+      const int at = Format::kFine ? 2 * g + part / 2 : g;
+      const F32x8 scale = splat(chunk.scale[at]);
       F32x8 value = widen(q + 8 * part) * scale;
-      if constexpr (Format::kHasMinimum) value -= splat(chunk.minimum[g]);
+      if constexpr (Format::kHasMinimum) value -= splat(chunk.minimum[at / 8][at % 8]);
       store(target + 32 * g + 8 * part, value);
     }
   }

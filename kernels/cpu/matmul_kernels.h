@@ -20,6 +20,7 @@ struct QuantisedRow {
   int8_t* q;     // [padded cols]
   float* scale;  // [padded cols / 32]
   float* sum;    // [padded cols / 32]: scale * (sum of the group's q)
+  float* sum16;  // [padded cols / 16]: the same for each half of a group
 };
 
 struct DecodeJob {
@@ -54,14 +55,12 @@ struct PrefillTile {
 };
 
 struct MatmulKernels {
-  static constexpr size_t kTypes = static_cast<size_t>(DType::kQ6_K) + 1;
-
   // x [n] -> row, zero beyond n up to a multiple of kQuantChunk; n is a multiple of kQuantGroup.
   void (*quantise)(const float* x, int64_t n, const QuantisedRow& row);
   // Output features [begin, end) of all rows. nullptr for types that are not weights.
-  void (*decode[kTypes])(const DecodeJob& job, int64_t begin, int64_t end);
+  void (*decode[kDTypes])(const DecodeJob& job, int64_t begin, int64_t end);
   // `elements` weights from a block boundary on.
-  void (*dequantise[kTypes])(const std::byte* source, int64_t elements, float* target);
+  void (*dequantise[kDTypes])(const std::byte* source, int64_t elements, float* target);
   void (*prefill_tile)(const PrefillTile& tile);
   int64_t panel_rows;  // output features of a tile
   int64_t tile_rows;   // rows of x in a tile, at most

@@ -18,6 +18,12 @@ SUTURE_INLINE F32x8 from_half(U16x8 halves) {
   return values;
 }
 
+SUTURE_INLINE U8x32 lookup(U8x16 table, U8x32 index) {
+  U8x32 values;
+  for (int i = 0; i < 32; ++i) values[i] = table[index[i]];
+  return values;
+}
+
 template <typename W>
 SUTURE_INLINE I32x8 dot_scalar(W w, I8x32 x) {
   using I32x32 = int32_t __attribute__((vector_size(128)));

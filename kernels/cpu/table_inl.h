@@ -27,10 +27,14 @@ constexpr MatmulKernels make_kernels() {
   add_quantised<Q40>(kernels, DType::kQ4_0);
   add_quantised<Q41>(kernels, DType::kQ4_1);
   add_quantised<Q50>(kernels, DType::kQ5_0);
+  add_quantised<Q51>(kernels, DType::kQ5_1);
   add_quantised<Q80>(kernels, DType::kQ8_0);
+  add_quantised<Q2K>(kernels, DType::kQ2_K);
+  add_quantised<Q3K>(kernels, DType::kQ3_K);
   add_quantised<Q4K>(kernels, DType::kQ4_K);
   add_quantised<Q5K>(kernels, DType::kQ5_K);
   add_quantised<Q6K>(kernels, DType::kQ6_K);
+  add_quantised<Iq4Nl>(kernels, DType::kIq4Nl);
   return kernels;
 }
 
