@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <deque>
-#include <functional>
 #include <limits>
-#include <queue>
 #include <utility>
 
 #include "models/unicode.h"
@@ -63,6 +61,8 @@ std::string byte_to_alphabet(uint8_t byte) {
   return character;
 }
 
+std::string byte_token_name(uint8_t byte) { return fmt::format("<0x{:02X}>", byte); }
+
 std::string alphabet_to_bytes(std::string_view piece) {
   std::string bytes;
   while (!piece.empty()) {
@@ -80,7 +80,8 @@ std::string alphabet_to_bytes(std::string_view piece) {
   return bytes;
 }
 
-Result<BytePairEncoder> BytePairEncoder::create(const Vocabulary& vocabulary) {
+Result<BytePairEncoder> BytePairEncoder::create(const Vocabulary& vocabulary,
+                                                BpeAlphabet alphabet) {
   // A merge names at most three symbols of its own.
   const uint64_t most_symbols = vocabulary.pieces.size() + 3 * vocabulary.merges.size() + 256;
   if (most_symbols > std::numeric_limits<Symbol>::max()) {
@@ -90,12 +91,13 @@ Result<BytePairEncoder> BytePairEncoder::create(const Vocabulary& vocabulary) {
   }
   BytePairEncoder encoder;
   SymbolTable symbols(vocabulary.pieces);
+  encoder.alphabet_ = alphabet;
   encoder.n_tokens_ = static_cast<Symbol>(vocabulary.pieces.size());
   for (size_t byte = 0; byte < 256; ++byte) {
-    encoder.byte_symbols_[byte] = symbols.intern(byte_to_alphabet(static_cast<uint8_t>(byte)));
+    const auto name = alphabet == BpeAlphabet::kBytes ? byte_to_alphabet : byte_token_name;
+    encoder.byte_symbols_[byte] = symbols.intern(name(static_cast<uint8_t>(byte)));
   }
   encoder.merges_.reserve(vocabulary.merges.size());
-  encoder.merge_ranks_.reserve(vocabulary.merges.size());
   for (size_t rank = 0; rank < vocabulary.merges.size(); ++rank) {
     const std::string_view merge = vocabulary.merges[rank];
     // A left side may start with a space, but is never empty.
@@ -106,63 +108,58 @@ Result<BytePairEncoder> BytePairEncoder::create(const Vocabulary& vocabulary) {
     }
     const std::string left(merge.substr(0, space));
     const std::string right(merge.substr(space + 1));
-    const Merge pair{symbols.intern(left), symbols.intern(right), symbols.intern(left + right)};
-    encoder.merge_ranks_.emplace(pair_key(pair.left, pair.right), static_cast<int32_t>(rank));
-    encoder.merges_.push_back(pair);
+    const uint64_t pair = pair_key(symbols.intern(left), symbols.intern(right));
+    encoder.merges_.try_emplace(pair, static_cast<int32_t>(rank), symbols.intern(left + right));
+  }
+  for (size_t id = 0; id < vocabulary.pieces.size(); ++id) {
+    const std::string& piece = vocabulary.pieces[id];
+    const bool normal = vocabulary.kinds[id] == TokenKind::kNormal;
+    if (normal && vocabulary.whole_words)
+      encoder.whole_words_.try_emplace(alphabet_to_bytes(piece), static_cast<Symbol>(id));
+    if (!normal || piece.empty() || alphabet == BpeAlphabet::kBytes) continue;
+    const Utf8Character first = first_character(piece);
+    if (first.status == Utf8Status::kValid && first.bytes == piece.size())
+      encoder.character_symbols_.try_emplace(first.code_point, static_cast<Symbol>(id));
   }
   return encoder;
 }
 
-const BytePairEncoder::Merge* BytePairEncoder::merge_of(Symbol left, Symbol right) const {
-  const auto found = merge_ranks_.find(pair_key(left, right));
-  return found == merge_ranks_.end() ? nullptr : &merges_[static_cast<size_t>(found->second)];
+std::optional<SymbolMerge<int32_t>> BytePairEncoder::merge_of(Symbol left, Symbol right) const {
+  const auto found = merges_.find(pair_key(left, right));
+  if (found == merges_.end()) return std::nullopt;
+  return found->second;
+}
+
+void BytePairEncoder::start(std::string_view word, SymbolRow& row) const {
+  for (size_t done = 0; done < word.size();) {
+    if (alphabet_ == BpeAlphabet::kCharacters) {
+      const Utf8Character character = first_character(word.substr(done));
+      const auto found = character_symbols_.find(character.code_point);
+      if (character.status == Utf8Status::kValid && found != character_symbols_.end()) {
+        row.append(found->second, character.bytes);
+        done += character.bytes;
+        continue;
+      }
+    }
+    // A byte inside a character starts no character: it comes here too.
+    row.append(byte_symbols_[static_cast<uint8_t>(word[done++])], 1);
+  }
 }
 
 void BytePairEncoder::encode(std::string_view word, std::vector<int32_t>& ids) const {
-  constexpr size_t kNone = std::string_view::npos;
-  constexpr Symbol kMergedAway = -1;
-  // A linked list of symbols; a node is named by the byte at which its symbol begins.
-  struct Node {
-    Symbol symbol;
-    size_t previous;
-    size_t next;
-  };
-  std::vector<Node> nodes(word.size());
-  for (size_t i = 0; i < word.size(); ++i) {
-    nodes[i] = {byte_symbols_[static_cast<uint8_t>(word[i])], i == 0 ? kNone : i - 1,
-                i + 1 == word.size() ? kNone : i + 1};
-  }
-
-  // Merges to do, best first. Merges are ordered as in memory, so a pointer is a rank.
-  using Candidate = std::pair<const Merge*, size_t>;
-  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> candidates;
-  const auto consider = [&](size_t left) {
-    if (left == kNone || nodes[left].next == kNone) return;
-    const Merge* merge = merge_of(nodes[left].symbol, nodes[nodes[left].next].symbol);
-    if (merge != nullptr) candidates.emplace(merge, left);
-  };
-  for (size_t i = 0; i < word.size(); ++i) consider(i);
-
-  while (!candidates.empty()) {
-    const auto [merge, left] = candidates.top();
-    candidates.pop();
-    Node& node = nodes[left];
-    const size_t right = node.next;
-    // A merge made meanwhile may have taken either side.
-    if (node.symbol != merge->left || right == kNone || nodes[right].symbol != merge->right) {
-      continue;
+  if (!whole_words_.empty()) {
+    if (const auto found = whole_words_.find(std::string(word)); found != whole_words_.end()) {
+      ids.push_back(found->second);
+      return;
     }
-    node.symbol = merge->result;
-    node.next = nodes[right].next;
-    nodes[right].symbol = kMergedAway;
-    if (node.next != kNone) nodes[node.next].previous = left;
-    consider(node.previous);
-    consider(left);
   }
-
-  for (size_t i = 0; i < word.size(); i = nodes[i].next) {
-    append_ids(nodes[i].symbol, word.substr(i, nodes[i].next - i), ids);
-  }
+  SymbolRow row(word.size());
+  start(word, row);
+  row.merge<int32_t>(
+      [this](Symbol left, Symbol right, size_t, size_t) { return merge_of(left, right); });
+  row.for_each([&](Symbol symbol, size_t begin, size_t end) {
+    append_ids(symbol, word.substr(begin, end - begin), ids);
+  });
 }
 
 void BytePairEncoder::append_ids(Symbol symbol, std::string_view bytes,

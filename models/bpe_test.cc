@@ -117,6 +117,27 @@ TEST(BpeTest, WordOfAMegabyteIsEncoded) {
   EXPECT_EQ(ids, Ids(1 << 18, 257));
 }
 
+TEST(BpeTest, WordThatIsATokenNeedsNoMergesWhereTheVocabularySaysSo) {
+  Vocabulary vocabulary = make_byte_vocabulary({"a b"}, {{"xyz", TokenKind::kNormal}});
+  EXPECT_EQ(encode(*BytePairEncoder::create(vocabulary), "xyz"), (Ids{'x', 'y', 'z'}));
+  vocabulary.whole_words = true;
+  EXPECT_EQ(encode(*BytePairEncoder::create(vocabulary), "xyz"), Ids{257});
+  EXPECT_EQ(encode(*BytePairEncoder::create(vocabulary), "abxyz"), (Ids{256, 'x', 'y', 'z'}));
+}
+
+TEST(BpeTest, CharactersFallBackToTheTokensOfTheirBytes) {
+  Vocabulary vocabulary;
+  vocabulary.pieces = {"\u00E9", "a", "a\u00E9", "<0xC3>", "<0xA8>", "<0xFF>"};
+  vocabulary.kinds = {TokenKind::kNormal, TokenKind::kNormal, TokenKind::kNormal,
+                      TokenKind::kByte,   TokenKind::kByte,   TokenKind::kByte};
+  vocabulary.merges = {"a \u00E9"};
+  const auto encoder = BytePairEncoder::create(vocabulary, BpeAlphabet::kCharacters);
+  ASSERT_TRUE(encoder) << encoder.error().message();
+  EXPECT_EQ(encode(*encoder, "a\u00E9\u00E9"), (Ids{2, 0}));
+  EXPECT_EQ(encode(*encoder, "a\u00E8"), (Ids{1, 3, 4}));
+  EXPECT_EQ(encode(*encoder, "\xFF\xC3"), (Ids{5, 3}));
+}
+
 TEST(BpeTest, MergeThatIsNoPairIsRefusedByNumber) {
   for (const char* merge : {"", "ab", "ab ", " "}) {
     Vocabulary vocabulary = make_byte_vocabulary({"a b"});

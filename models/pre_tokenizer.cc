@@ -38,14 +38,19 @@ constexpr const char* kGpt2 = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}++| ?\p{N}++)"
                               "])"
                               "|[" SUTURE_SPACE "]++";
 
-constexpr const char* kQwen2 = R"('(?:[sS]|[tT]|[rR][eE]|[vV][eE]|[mM]|[lL][lL]|[dD]))"
-                               R"(|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N})"
-                               "| ?[^" SUTURE_SPACE R"(\p{L}\p{N}]++[\r\n]*+)"
-                               R"(|(?:(?:[\t\x0B\x0C\x{85}\p{Z}]*+[\r\n]++)++))"
-                               "|[" SUTURE_SPACE "]+(?![^" SUTURE_SPACE
-                               "])"
-                               "|[" SUTURE_SPACE "]++";
+// Of Llama 3 and Qwen2, which differ in how many digits go together.
+#define SUTURE_LLAMA3(digits)                                                              \
+  R"('(?:[sS]|[tT]|[rR][eE]|[vV][eE]|[mM]|[lL][lL]|[dD]))"                                 \
+  R"(|[^\r\n\p{L}\p{N}]?+\p{L}++|)" digits "| ?[^" SUTURE_SPACE R"(\p{L}\p{N}]++[\r\n]*+)" \
+  R"(|(?:(?:[\t\x0B\x0C\x{85}\p{Z}]*+[\r\n]++)++))"                                        \
+  "|[" SUTURE_SPACE "]+(?![^" SUTURE_SPACE                                                 \
+  "])"                                                                                     \
+  "|[" SUTURE_SPACE "]++"
 
+constexpr const char* kLlama3 = SUTURE_LLAMA3(R"(\p{N}{1,3}+)");
+constexpr const char* kQwen2 = SUTURE_LLAMA3(R"(\p{N})");
+
+#undef SUTURE_LLAMA3
 #undef SUTURE_SPACE
 
 struct Scheme {
@@ -53,8 +58,14 @@ struct Scheme {
   std::array<const char*, 2> patterns;  // each cuts what the one before has left; nullptr = none
 };
 constexpr Scheme kSchemes[] = {
+    {"gpt-2", {kGpt2, nullptr}},
     {"smollm", {kSingleDigits, kGpt2}},
+    {"starcoder", {kSingleDigits, kGpt2}},
     {"qwen2", {kQwen2, nullptr}},
+    {"deepseek-r1-qwen", {kQwen2, nullptr}},
+    {"llama-bpe", {kLlama3, nullptr}},
+    {"llama3", {kLlama3, nullptr}},
+    {"llama-v3", {kLlama3, nullptr}},
 };
 
 // Far above what a pattern needs for one word, and low enough to end within seconds.

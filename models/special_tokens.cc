@@ -1,6 +1,7 @@
 #include "models/special_tokens.h"
 
 #include <algorithm>
+#include <queue>
 #include <tuple>
 
 namespace suture {
@@ -34,22 +35,39 @@ bool SpecialTokenFinder::visit_tokens_at(std::string_view text, size_t begin,
   return first != last;
 }
 
-std::vector<SpecialTokenFinder::Occurrence> SpecialTokenFinder::find(std::string_view text) const {
-  std::vector<Occurrence> all;
-  for (size_t begin = 0; begin < text.size(); ++begin) {
-    visit_tokens_at(text, begin, [&](const Token& token) {
-      all.push_back({begin, token.text.size(), token.id});
-    });
-  }
-  std::sort(all.begin(), all.end(), [](const Occurrence& a, const Occurrence& b) {
-    return std::tuple(b.length, a.id, a.begin) < std::tuple(a.length, b.id, b.begin);
+std::optional<SpecialTokenFinder::Occurrence> SpecialTokenFinder::longest_at(std::string_view text,
+                                                                             size_t begin,
+                                                                             size_t below) const {
+  std::optional<Occurrence> longest;
+  visit_tokens_at(text, begin, [&](const Token& token) {
+    if (token.text.size() < below) longest = {begin, token.text.size(), token.id};
   });
-  std::vector<bool> taken(all.empty() ? 0 : text.size());
+  return longest;
+}
+
+std::vector<SpecialTokenFinder::Occurrence> SpecialTokenFinder::find(std::string_view text) const {
+  const auto worse = [](const Occurrence& a, const Occurrence& b) {
+    return std::tuple(b.length, a.id, a.begin) > std::tuple(a.length, b.id, b.begin);
+  };
+  // One occurrence for each place, so that long runs need little memory: a shorter one follows
+  // where the longest does not fit.
+  std::vector<Occurrence> candidates;
+  for (size_t begin = 0; begin < text.size(); ++begin)
+    if (const auto longest = longest_at(text, begin, longest_ + 1)) candidates.push_back(*longest);
+  std::priority_queue best(worse, std::move(candidates));
+  std::vector<bool> taken(best.empty() ? 0 : text.size());
   std::vector<Occurrence> kept;
-  for (const Occurrence& occurrence : all) {
+  while (!best.empty()) {
+    const Occurrence occurrence = best.top();
+    best.pop();
     // Whatever was kept before is at least as long, so an overlap shows at one of the ends.
     const size_t end = occurrence.begin + occurrence.length;
-    if (taken[occurrence.begin] || taken[end - 1]) continue;
+    if (taken[occurrence.begin]) continue;
+    if (taken[end - 1]) {
+      const auto shorter = longest_at(text, occurrence.begin, occurrence.length);
+      if (shorter) best.push(*shorter);
+      continue;
+    }
     std::fill(taken.begin() + static_cast<std::ptrdiff_t>(occurrence.begin),
               taken.begin() + static_cast<std::ptrdiff_t>(end), true);
     kept.push_back(occurrence);

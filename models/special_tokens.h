@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -11,7 +11,7 @@ namespace suture {
 class SpecialTokenFinder {
  public:
   struct Token {
-    std::string text;  // not empty
+    std::string_view text;  // not empty; outlives the finder
     int32_t id = 0;
   };
   explicit SpecialTokenFinder(std::vector<Token> tokens);
@@ -29,6 +29,8 @@ class SpecialTokenFinder {
   size_t stable_end(std::string_view text) const;
 
  private:
+  // The longest token at `begin` of less than `below` bytes.
+  std::optional<Occurrence> longest_at(std::string_view text, size_t begin, size_t below) const;
   template <typename OnToken>
   bool visit_tokens_at(std::string_view text, size_t begin, OnToken on_token) const;
 

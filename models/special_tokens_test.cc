@@ -33,6 +33,21 @@ TEST(SpecialTokensTest, RunsAreCutFromTheLeftLongestFirst) {
   EXPECT_EQ(find(finder, "\n\n\n\n\n"), (Found{{0, 3}, {3, 2}}));
 }
 
+TEST(SpecialTokensTest, ShorterTokenIsFoundWhereTheLongestDoesNotFit) {
+  const SpecialTokenFinder finder({{"abc", 1}, {"cdef", 2}, {"ab", 3}, {"a", 4}});
+  EXPECT_EQ(find(finder, "abcdef"), (Found{{0, 3}, {2, 2}}));
+  EXPECT_EQ(find(finder, "abcabcdef"), (Found{{0, 1}, {3, 3}, {5, 2}}));
+}
+
+// All occurrences at once would be 16 million.
+TEST(SpecialTokensTest, RunOfAMegabyteIsCut) {
+  std::vector<std::string> runs;
+  std::vector<SpecialTokenFinder::Token> tokens;
+  for (int32_t length = 1; length <= 32; ++length) runs.emplace_back(length, '\n');
+  for (const std::string& run : runs) tokens.push_back({run, static_cast<int32_t>(run.size())});
+  EXPECT_EQ(SpecialTokenFinder(tokens).find(std::string(1 << 20, '\n')).size(), 1u << 15);
+}
+
 TEST(SpecialTokensTest, BytesAboveAsciiAreCompared) {
   const SpecialTokenFinder finder({{"<\xE2\x96\x81>", 1}, {"<a>", 2}});
   EXPECT_EQ(find(finder, "\xE2<\xE2\x96\x81><a>"), (Found{{1, 1}, {6, 2}}));

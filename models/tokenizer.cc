@@ -8,6 +8,7 @@
 
 #include "base/sha256.h"
 #include "models/byte_level_tokenizer.h"
+#include "models/sentencepiece_tokenizer.h"
 #include "models/unicode.h"
 
 namespace suture {
@@ -29,6 +30,19 @@ void mark_control_tokens(Vocabulary& vocabulary) {
     }
   }
 }
+
+std::vector<SpecialTokenFinder::Token> tokens_of_kinds(const Vocabulary& vocabulary,
+                                                       std::initializer_list<TokenKind> kinds) {
+  std::vector<SpecialTokenFinder::Token> tokens;
+  for (size_t id = 0; id < vocabulary.pieces.size(); ++id) {
+    const bool wanted = std::find(kinds.begin(), kinds.end(), vocabulary.kinds[id]) != kinds.end();
+    if (wanted && !vocabulary.pieces[id].empty())
+      tokens.push_back({vocabulary.pieces[id], static_cast<int32_t>(id)});
+  }
+  return tokens;
+}
+
+bool is_ascii_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 std::vector<int32_t> find_end_ids(const Vocabulary& vocabulary) {
   std::vector<int32_t> ids;
@@ -76,7 +90,8 @@ Status check_vocabulary(const Vocabulary& vocabulary) {
   const std::pair<const char*, std::optional<int32_t>> ids[] = {
       {"tokenizer.ggml.bos_token_id", vocabulary.bos_id},
       {"tokenizer.ggml.eos_token_id", vocabulary.eos_id},
-      {"tokenizer.ggml.eot_token_id", vocabulary.eot_id}};
+      {"tokenizer.ggml.eot_token_id", vocabulary.eot_id},
+      {"tokenizer.ggml.unknown_token_id", vocabulary.unk_id}};
   for (const auto& [key, id] : ids) {
     if (id && (*id < 0 || static_cast<size_t>(*id) >= n)) {
       return fail(ErrorCode::kCorrupt, fmt::format("id {} is outside {} tokens", *id, n), key);
@@ -87,20 +102,65 @@ Status check_vocabulary(const Vocabulary& vocabulary) {
 
 }  // namespace
 
-Tokenizer::Tokenizer(Vocabulary vocabulary)
+Tokenizer::Tokenizer(Vocabulary vocabulary, std::vector<std::string> texts)
     : vocabulary_(std::move(vocabulary)),
+      texts_(std::move(texts)),
+      in_text_(tokens_of_kinds(vocabulary_, {TokenKind::kUserDefined})),
+      parsed_(tokens_of_kinds(vocabulary_,
+                              {TokenKind::kUserDefined, TokenKind::kControl, TokenKind::kUnknown})),
       end_ids_(find_end_ids(vocabulary_)),
       vocabulary_hash_(hash_vocabulary(vocabulary_)) {}
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::create(Vocabulary vocabulary) {
   SUTURE_RETURN_IF_ERROR(check_vocabulary(vocabulary));
-  if (vocabulary.model != "gpt2") {
-    return fail(ErrorCode::kUnsupported,
-                fmt::format("tokenizer model \"{}\" is not known", vocabulary.model),
-                "tokenizer.ggml.model", "use a model with: gpt2 (byte-level BPE)");
-  }
   mark_control_tokens(vocabulary);
-  return make_byte_level_tokenizer(std::move(vocabulary));
+  if (vocabulary.model == "gpt2") return make_byte_level_tokenizer(std::move(vocabulary));
+  if (vocabulary.model == "llama") return make_sentencepiece_tokenizer(std::move(vocabulary));
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("tokenizer model \"{}\" is not known", vocabulary.model),
+              "tokenizer.ggml.model",
+              "use a model with one of: gpt2 (byte-level BPE), llama (SentencePiece)");
+}
+
+std::vector<int32_t> Tokenizer::encode(std::string_view text, SpecialTokens special) const {
+  std::vector<int32_t> ids;
+  const auto& finder = special == SpecialTokens::kParse ? parsed_ : in_text_;
+  size_t begin = 0;
+  const auto encode_until = [&](size_t end) {
+    if (begin < end) encode_segment(text.substr(begin, end - begin), begin == 0, ids);
+  };
+  for (const SpecialTokenFinder::Occurrence& token : finder.find(text)) {
+    encode_until(token.begin);
+    ids.push_back(token.id);
+    begin = segment_begin(text, token);
+  }
+  encode_until(text.size());
+  return ids;
+}
+
+size_t Tokenizer::stable_end(std::string_view text) const {
+  const std::string_view certain = text.substr(0, in_text_.stable_end(text));
+  const auto tokens = in_text_.find(certain);
+  const size_t begin = tokens.empty() ? 0 : segment_begin(certain, tokens.back());
+  if (begin == certain.size()) return begin;
+  return begin + segment_stable_end(certain.substr(begin), begin == 0);
+}
+
+size_t Tokenizer::segment_begin(std::string_view text,
+                                const SpecialTokenFinder::Occurrence& token) const {
+  size_t begin = token.begin + token.length;
+  if (std::ranges::binary_search(vocabulary_.strip_after, token.id))
+    while (begin < text.size() && is_ascii_space(text[begin])) ++begin;
+  return begin;
+}
+
+std::string_view Tokenizer::piece(int32_t id, bool control_names) const {
+  if (id < 0 || id >= vocab_size()) return {};
+  const TokenKind kind = vocabulary_.kinds[static_cast<size_t>(id)];
+  const bool is_text =
+      kind == TokenKind::kNormal || kind == TokenKind::kUserDefined || kind == TokenKind::kByte;
+  if (!is_text && !control_names) return {};
+  return texts_[static_cast<size_t>(id)];
 }
 
 std::string Tokenizer::decode(std::span<const int32_t> ids) const {

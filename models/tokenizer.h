@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "models/special_tokens.h"
 #include "models/vocabulary.h"
 
 namespace suture {
@@ -25,13 +26,13 @@ class Tokenizer {
   // kUnsupported names the tokenizer model or pre-tokenizer and the known ones.
   static Result<std::unique_ptr<Tokenizer>> create(Vocabulary vocabulary);
 
-  // Adds no BOS or EOS. Any bytes are accepted; time is linear in the text.
-  virtual std::vector<int32_t> encode(std::string_view text, SpecialTokens special) const = 0;
+  // Adds no BOS or EOS. Any bytes are accepted; n log n in the length of the text.
+  std::vector<int32_t> encode(std::string_view text, SpecialTokens special) const;
   // The length of a start of `text` whose tokens stay, whatever text follows: encode() of it begins
   // encode(text + anything), with SpecialTokens::kAsText. Never less for a longer text.
-  virtual size_t stable_end(std::string_view text) const = 0;
+  size_t stable_end(std::string_view text) const;
   // Bytes of one token as they appear in text; control tokens give their name only if asked.
-  virtual std::string_view piece(int32_t id, bool control_names = false) const = 0;
+  std::string_view piece(int32_t id, bool control_names = false) const;
   std::string decode(std::span<const int32_t> ids) const;
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
@@ -43,11 +44,24 @@ class Tokenizer {
   const std::string& vocabulary_hash() const { return vocabulary_hash_; }
 
  protected:
-  explicit Tokenizer(Vocabulary vocabulary);
+  // texts: [vocab] the bytes that each piece stands for.
+  Tokenizer(Vocabulary vocabulary, std::vector<std::string> texts);
 
  private:
+  // The text between two tokens that are cut out of it, never empty; whether the whole text begins
+  // with it. stable_end() means it as above.
+  virtual void encode_segment(std::string_view segment, bool first,
+                              std::vector<int32_t>& ids) const = 0;
+  virtual size_t segment_stable_end(std::string_view segment, bool first) const = 0;
+
+  // Where the segment behind a token begins: further on if the token swallows white space.
+  size_t segment_begin(std::string_view text, const SpecialTokenFinder::Occurrence& token) const;
+
   Vocabulary vocabulary_;
-  std::vector<int32_t> end_ids_;  // sorted
+  std::vector<std::string> texts_;  // [vocab]
+  SpecialTokenFinder in_text_;      // what ordinary text may contain
+  SpecialTokenFinder parsed_;       // and with SpecialTokens::kParse
+  std::vector<int32_t> end_ids_;    // sorted
   std::string vocabulary_hash_;
 };
 

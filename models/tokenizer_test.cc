@@ -146,7 +146,7 @@ TEST(TokenizerTest, DamagedVocabulariesAreRefused) {
   vocabulary.bos_id = -1;
   EXPECT_EQ(code_of(vocabulary), ErrorCode::kCorrupt);
   vocabulary = small_vocabulary();
-  vocabulary.model = "llama";
+  vocabulary.model = "bert";
   EXPECT_EQ(code_of(vocabulary), ErrorCode::kUnsupported);
   vocabulary = small_vocabulary();
   vocabulary.pre_tokenizer = "unheard-of";
