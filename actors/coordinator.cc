@@ -135,6 +135,7 @@ Result<GenerateRequest> Coordinator::generation() const {
   input.max_new_tokens = question.max_tokens;
   input.max_positions = setup_.master_positions;
   input.n_layers = setup_.master_layers;
+  input.stitch_until = setup_.spec.stitch_limit();
   std::vector<SourceLink> links;
   for (size_t i = 0; i < setup_.spec.models.size(); ++i)
     if (i != master_) SUTURE_RETURN_IF_ERROR(add_source(i, input, links));
@@ -154,6 +155,7 @@ Result<GenerateRequest> Coordinator::generation() const {
                            question.tail_ids.end());
   request.own = plan.own;
   request.first_new_position = plan.first_new_position;
+  request.stitch_end = plan.stitch_end;
   request.sources = std::move(links);
   request.max_tokens = question.max_tokens;
   request.end_ids = setup_.end_ids;
@@ -173,11 +175,12 @@ Result<bool> Coordinator::add_source(size_t index, MergeInput& input,
                 "on_failure = \"degrade\" goes on without it");
   }
   const std::vector<float> gains = layer_gains(slave.fusion);
-  SourceLink link{slave.name, *reading->stream, {}, must, {}};
+  const ModelContext& context = setup_.contexts[index];
+  SourceLink link{slave.name, *reading->stream, {}, must, {}, context.layer_map};
   for (const float gain : gains) link.layer_gain_bits.push_back(std::bit_cast<uint32_t>(gain));
   links.push_back(std::move(link));
-  input.sources.push_back({slave.name, slave.fusion.position, setup_.contexts[index].head_ids,
-                           gains, slave.fusion.lag});
+  input.sources.push_back({slave.name, slave.fusion.position, context.head_ids,
+                           context.shared_tokens, gains, slave.fusion.lag});
   return true;
 }
 

@@ -27,7 +27,9 @@ namespace suture {
 // What a model reads before any question comes.
 struct ModelContext {
   std::string name;
-  std::vector<int32_t> head_ids;  // aligned slaves: empty, they read what the master reads
+  std::vector<int32_t> head_ids;        // aligned slaves: empty, they read what the master reads
+  int64_t shared_tokens = 0;            // of head_ids, that the master's head begins with too
+  std::vector<int32_t> layer_map = {};  // slaves: see SourceLink
 };
 
 struct CoordinatorSetup {

@@ -21,7 +21,7 @@ CoordinatorSetup setup() {
   setup.spec.models = {model("m", Role::kMaster, SlavePosition::kAligned),
                        model("doc", Role::kSlave, SlavePosition::kPrefix),
                        model("twin", Role::kSlave, SlavePosition::kAligned)};
-  setup.contexts = {{"m", {1, 2}}, {"doc", {1, 2, 30, 31, 32}}, {"twin", {}}};
+  setup.contexts = {{"m", {1, 2}}, {"doc", {1, 2, 30, 31, 32}, 2, {0}}, {"twin", {}, 0, {0}}};
   setup.master_layers = 1;
   setup.master_positions = 1000;
   setup.end_ids = {0};

@@ -59,10 +59,10 @@ Status Generation::read_own_tokens() {
   args.cache = cache_.get();
   args.plan = &stitching_.plan();
   args.gate = &gate;
-  args.on_chunk = [this](int64_t, int64_t end) -> Status {
+  args.on_chunk = [this](int64_t begin, int64_t end) -> Status {
     if (cancelled_.load(std::memory_order_acquire))
       return fail(ErrorCode::kCancelled, "the request was cancelled");
-    stitching_.show(position_of(end - 1));
+    stitching_.show(position_of(begin), position_of(end - 1));
     return {};
   };
   const int64_t start = monotonic_ns();
@@ -102,13 +102,14 @@ Status Generation::wait_for_credit(TokenRingWriter& ring) const {
 // Appends `token`, number `index` of the answer, and computes the logits after it.
 Status Generation::step(int32_t token, int64_t index) {
   const int64_t start = monotonic_ns();
-  stitching_.show(request_.first_new_position + index);
+  const int64_t position = request_.first_new_position + index;
+  stitching_.show(position, position);
   while (true) {
     const Status ready = stitching_.wait_step();
     if (ready) break;
     if (!stitching_.lost()) return ready;
     SUTURE_RETURN_IF_ERROR(stitching_.drop(*stitching_.lost(), index + 1, ready.error()));
-    stitching_.show(request_.first_new_position + index);
+    stitching_.show(position, position);
   }
   SUTURE_ASSIGN_OR_RETURN(logits_, model_.decode(token, *cache_, &stitching_.plan()));
   trace_.add("decode", start);

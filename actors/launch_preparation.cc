@@ -82,20 +82,19 @@ Result<ModelContext> context(const LaunchSpec& spec, const ModelSpec& model,
                   model.name,
                   "use fusion = { position = \"prefix\" } for a slave that reads "
                   "something else");
-    return ModelContext{model.name, {}};
+    return ModelContext{.name = model.name, .head_ids = {}};
   }
   SUTURE_ASSIGN_OR_RETURN(const auto documents, read_documents(model));
   // Without a system prompt of its own a slave takes the master's, which both then share.
   const std::string system = model.system.value_or(spec.master().system.value_or(""));
-  return ModelContext{model.name, prompts.head(system, documents)};
+  return ModelContext{.name = model.name, .head_ids = prompts.head(system, documents)};
 }
 
-Status refuse_empty_slaves(const LaunchSpec& spec, const std::vector<ModelContext>& contexts,
-                           const std::vector<int32_t>& master_ids) {
+Status refuse_empty_slaves(const LaunchSpec& spec, const std::vector<ModelContext>& contexts) {
   for (size_t i = 0; i < spec.models.size(); ++i) {
     const ModelSpec& model = spec.models[i];
     if (model.role == Role::kMaster || model.fusion.position != SlavePosition::kPrefix) continue;
-    if (common_prefix(contexts[i].head_ids, master_ids) == std::ssize(contexts[i].head_ids))
+    if (contexts[i].shared_tokens == std::ssize(contexts[i].head_ids))
       return fail(ErrorCode::kInvalidArgument, "the slave reads nothing that the master does not",
                   model.name, "give it documents or a system prompt of its own");
   }
@@ -152,8 +151,15 @@ Result<PreparedLaunch> prepare_launch(const LaunchSpec& spec) {
   }
   size_t master_index = 0;
   while (spec.models[master_index].role != Role::kMaster) ++master_index;
-  SUTURE_RETURN_IF_ERROR(
-      refuse_empty_slaves(spec, setup.contexts, setup.contexts[master_index].head_ids));
+  for (size_t i = 0; i < spec.models.size(); ++i) {
+    if (i == master_index) continue;
+    ModelContext& read = setup.contexts[i];
+    read.shared_tokens = common_prefix(read.head_ids, setup.contexts[master_index].head_ids);
+    SUTURE_ASSIGN_OR_RETURN(read.layer_map,
+                            make_layer_map(spec.models[i].fusion.layer_map, setup.master_layers,
+                                           models.at(spec.models[i].path).config.n_layers));
+  }
+  SUTURE_RETURN_IF_ERROR(refuse_empty_slaves(spec, setup.contexts));
   SUTURE_RETURN_IF_ERROR(check_gains(spec, setup.master_layers));
   SUTURE_RETURN_IF_ERROR(check_lengths(spec, setup.contexts));
   return prepared;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "fusion/layer_map.h"
 #include "fusion/merge_plan.h"
 #include "models/sampler.h"
 
@@ -14,6 +15,8 @@ namespace suture {
 
 enum class Role : uint8_t { kMaster, kSlave };
 enum class FusionMode : uint8_t { kConcat };  // project and transfer are refused by name
+// Whose norm weights a slave runs with.
+enum class NormSource : uint8_t { kOwn, kMaster };
 enum class OnFailure : uint8_t { kDegrade, kFail };
 enum class Placement : uint8_t { kProcesses, kInProcess };
 
@@ -23,6 +26,8 @@ struct FusionSpec {
   double gain = 0;                 // log-gain added to the slave's scores; -inf switches it off
   std::vector<double> layer_gain;  // [n_layers] per-layer log-gain instead of `gain`, or empty
   int64_t lag = 1;                 // aligned only
+  LayerMapSpec layer_map;
+  NormSource norm = NormSource::kOwn;
 };
 
 struct ModelSpec {
@@ -46,7 +51,11 @@ struct LaunchSpec {
   int64_t max_seq_len = 8192;
   int32_t max_sequences = 4;
   SamplingOptions sampling;
+  // Own tokens and segments together, beyond which a master goes on without its slaves.
+  std::optional<int64_t> stitch_until;  // as the file says it
 
+  static constexpr int64_t kDefaultStitchUntil = 24576;
+  int64_t stitch_limit() const { return stitch_until.value_or(kDefaultStitchUntil); }
   const ModelSpec& master() const {
     for (const ModelSpec& model : models)
       if (model.role == Role::kMaster) return model;

@@ -85,6 +85,8 @@ struct SourceLink {
   // [n_layers] log-gains as bit patterns of float32: what CAF 0.17 does to encode a float never
   // ends for an infinity.
   std::vector<uint32_t> layer_gain_bits;
+  // [n_layers] which of the slave's layers meets each of the master's (fusion/layer_map.h).
+  std::vector<int32_t> layer_map;
 
   float gain(int32_t layer) const {
     return std::bit_cast<float>(layer_gain_bits[static_cast<size_t>(layer)]);
@@ -98,6 +100,7 @@ struct GenerateRequest {
   std::vector<int32_t> token_ids;  // all of the master's own tokens, head included
   std::vector<OwnRun> own;
   int64_t first_new_position = 0;
+  int64_t stitch_end = INT64_MAX;  // rows from this position on do without slaves
   std::vector<SourceLink> sources;
   int64_t max_tokens = 0;
   std::vector<int32_t> end_ids;
@@ -180,12 +183,12 @@ auto inspect(Inspector& f, SamplingOptions& x) {
 }
 template <typename Inspector>
 auto inspect(Inspector& f, SourceLink& x) {
-  return f(x.name, x.stream, x.segments, x.fail_when_lost, x.layer_gain_bits);
+  return f(x.name, x.stream, x.segments, x.fail_when_lost, x.layer_gain_bits, x.layer_map);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, GenerateRequest& x) {
   return f(x.request, x.head_key, x.head_entries, x.token_ids, x.own, x.first_new_position,
-           x.sources, x.max_tokens, x.end_ids, x.sampling, x.ring);
+           x.stitch_end, x.sources, x.max_tokens, x.end_ids, x.sampling, x.ring);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, Degraded& x) {

@@ -137,7 +137,8 @@ class ModelServiceTest : public testing::Test {
     segment.begin = begin;
     segment.end = end;
     return {
-        "slave", stream, {segment}, false, std::vector<uint32_t>(3, std::bit_cast<uint32_t>(gain))};
+        "slave",  stream, {segment}, false, std::vector<uint32_t>(3, std::bit_cast<uint32_t>(gain)),
+        {0, 1, 2}};
   }
   SourceLink aligned(const StreamRef& stream, int64_t lag, float gain) const {
     PlannedSegment segment;
@@ -145,7 +146,8 @@ class ModelServiceTest : public testing::Test {
     segment.end = PlannedSegment::kOpenEnd;
     segment.lag = lag;
     return {
-        "slave", stream, {segment}, false, std::vector<uint32_t>(3, std::bit_cast<uint32_t>(gain))};
+        "slave",  stream, {segment}, false, std::vector<uint32_t>(3, std::bit_cast<uint32_t>(gain)),
+        {0, 1, 2}};
   }
 
   std::unique_ptr<Broker> broker_;
@@ -223,6 +225,55 @@ TEST_F(ModelServiceTest, ASlaveAtMinusInfinityChangesNothingAndIsNotWaitedFor) {
   GenerateDone done;
   EXPECT_EQ(answer(stitched, &done), greedy_);
   EXPECT_EQ(done.figures.bus_waits, 0);
+}
+
+// Layers without a partner see nothing of the slave, so a map that leaves out layer 1 is a gain of
+// -inf there.
+TEST_F(ModelServiceTest, LayersWithoutAPartnerUseTheirOwnKv) {
+  const StreamRef stream = read_on_slave(prompt_, 10);
+  slave_read_.wait();
+  GenerateRequest stitched = request(prompt_, 16);
+  stitched.sources = {aligned(stream, 1, 0)};
+  stitched.sources[0].segments[0].end = 10;  // the slave follows nobody
+  const auto all = answer(stitched);
+  stitched.sources[0].layer_gain_bits[1] = std::bit_cast<uint32_t>(kOff);
+  const auto without_gain = answer(stitched);
+  stitched.sources[0].layer_gain_bits[1] = std::bit_cast<uint32_t>(0.0f);
+  stitched.sources[0].layer_map = {0, -1, 2};
+  EXPECT_EQ(answer(stitched), without_gain);
+  EXPECT_NE(all, without_gain);
+  stitched.sources[0].layer_map = {0, 3, 2};
+  GenerateDone done;
+  EXPECT_EQ(answer(stitched, &done), greedy_) << "a slave without that layer is left out";
+  ASSERT_EQ(done.degraded.size(), 1u);
+  EXPECT_NE(done.degraded[0].why.find("layer 3"), std::string::npos) << done.degraded[0].why;
+}
+
+// The rows below the limit are those of the stitched answer, the others those of the master alone:
+// a limit before the first row is the master alone.
+TEST_F(ModelServiceTest, BeyondTheLimitTheAnswerGoesOnWithoutSlaves) {
+  const StreamRef stream = read_on_slave(prompt_, 10);
+  slave_read_.wait();
+  GenerateRequest stitched = request(prompt_, 16);
+  stitched.sources = {aligned(stream, 1, 0)};
+  stitched.sources[0].segments[0].end = 10;
+  const auto all = answer(stitched);
+  GenerateDone done;
+  stitched.stitch_end = 0;
+  EXPECT_EQ(answer(stitched, &done), greedy_);
+  ASSERT_EQ(done.degraded.size(), 1u);
+  EXPECT_EQ(done.degraded[0].token, 0);
+  EXPECT_NE(done.degraded[0].why.find("stitch_until"), std::string::npos);
+  EXPECT_EQ(done.figures.bus_waits, 0);
+  stitched.stitch_end = std::ssize(prompt_) + 5;  // the row of token 5, which gives token 6
+  const auto limited = answer(stitched, &done);
+  ASSERT_EQ(limited.size(), 16u);
+  EXPECT_TRUE(std::equal(all.begin(), all.begin() + 6, limited.begin()));
+  ASSERT_EQ(done.degraded.size(), 1u);
+  EXPECT_EQ(done.degraded[0].token, 5);
+  stitched.stitch_end = std::ssize(prompt_) + 16;
+  EXPECT_EQ(answer(stitched, &done), all);
+  EXPECT_TRUE(done.degraded.empty());
 }
 
 TEST_F(ModelServiceTest, ASlaveThatGoesAwayIsLeftBehindBetweenTwoTokens) {

@@ -6,9 +6,10 @@
 #include <chrono>
 #include <cmath>
 #include <span>
+#include <utility>
 
 #include "actors/trace_log.h"
-#include "bus/stream_info.h"
+#include "fusion/layer_map.h"
 
 namespace suture {
 namespace {
@@ -17,9 +18,13 @@ namespace {
 // renewed for as long as the owner lives: the broker alone decides that it does not.
 constexpr std::chrono::milliseconds kWaitSlice{200};
 
+int32_t slave_layer(const SourceLink& link, int32_t layer) {
+  return link.layer_map[static_cast<size_t>(layer)];
+}
+
 bool sees(const SourceLink& link, int32_t layer) {
   const float gain = link.gain(layer);
-  return !(std::isinf(gain) && gain < 0);
+  return slave_layer(link, layer) != kNoPartner && !(std::isinf(gain) && gain < 0);
 }
 
 bool sees_any(const SourceLink& link) {
@@ -33,7 +38,7 @@ bool sees_any(const SourceLink& link) {
 Stitching::Stitching(const GenerateRequest& request, const ModelConfig& config,
                      BrokerClient& broker, const std::atomic<bool>& cancelled)
     : request_(request), config_(config), broker_(broker), cancelled_(cancelled) {
-  for (const SourceLink& link : request_.sources) sources_.push_back({&link, nullptr});
+  for (const SourceLink& link : request_.sources) sources_.push_back({&link, nullptr, false});
   build_plan();
 }
 
@@ -47,18 +52,31 @@ Status Stitching::attach() {
   return {};
 }
 
+Status Stitching::check_source(const SourceLink& link, const StreamInfo& info) const {
+  const auto n_layers = static_cast<size_t>(config_.n_layers);
+  if (link.layer_gain_bits.size() != n_layers || link.layer_map.size() != n_layers)
+    return fail(ErrorCode::kIncompatible,
+                fmt::format("{} gains and a layer map of {} for {} layers",
+                            link.layer_gain_bits.size(), link.layer_map.size(), n_layers),
+                link.name);
+  for (const int32_t layer : link.layer_map)
+    if (layer < kNoPartner || layer >= info.shape.n_layers)
+      return fail(ErrorCode::kIncompatible,
+                  fmt::format("layer {} of a slave that has {} layers", layer, info.shape.n_layers),
+                  link.name);
+  KvShape expected = config_.kv_shape();
+  expected.n_layers = info.shape.n_layers;
+  if (info.shape != expected)
+    return fail(ErrorCode::kIncompatible, "the stream's K/V shape is not the master's", link.name,
+                "run 'suture check' on the topology");
+  return {};
+}
+
 Status Stitching::attach_source(size_t index) {
   const SourceLink& link = *sources_[index].link;
   const auto bytes = std::as_bytes(std::span(link.stream.info));
   SUTURE_ASSIGN_OR_RETURN(const StreamInfo info, decode_stream_info(bytes));
-  if (std::ssize(link.layer_gain_bits) != config_.n_layers)
-    return fail(
-        ErrorCode::kIncompatible,
-        fmt::format("{} gains for {} layers", link.layer_gain_bits.size(), config_.n_layers),
-        link.name);
-  if (info.shape != config_.kv_shape())
-    return fail(ErrorCode::kIncompatible, "the stream's K/V shape is not the master's", link.name,
-                "run 'suture check' on the topology");
+  SUTURE_RETURN_IF_ERROR(check_source(link, info));
   SUTURE_ASSIGN_OR_RETURN(const std::shared_ptr<SlabView> slab, broker_.slab(link.stream.owner));
   SUTURE_ASSIGN_OR_RETURN(StreamReader reader,
                           slab->attach({link.stream.slot, link.stream.generation}));
@@ -95,7 +113,8 @@ ForeignSegment Stitching::foreign_segment(const Source& source,
   ForeignSegment segment;
   for (int32_t layer = 0; layer < config_.n_layers; ++layer) {
     const bool seen = sees(*source.link, layer);
-    segment.layers.push_back(seen ? source.reader->layer_view(layer) : KvLayerView{});
+    segment.layers.push_back(seen ? source.reader->layer_view(slave_layer(*source.link, layer))
+                                  : KvLayerView{});
     segment.log_gain.insert(segment.log_gain.end(), static_cast<size_t>(config_.n_heads),
                             source.link->gain(layer));
   }
@@ -105,6 +124,7 @@ ForeignSegment Stitching::foreign_segment(const Source& source,
   // Of a prefix too: the master's head, which comes before it, must not see it.
   segment.visibility = Visibility::kUpTo;
   segment.lag = planned.lag;
+  segment.visible_until = request_.stitch_end;
   return segment;
 }
 
@@ -112,7 +132,9 @@ ForeignSegment& Stitching::segment(size_t part) {
   return part < plan_.before.size() ? plan_.before[part] : plan_.after[part - plan_.before.size()];
 }
 
-void Stitching::show(int64_t last_position) {
+void Stitching::show(int64_t first_position, int64_t last_position) {
+  if (last_position >= request_.stitch_end) leave_out(first_position);
+  last_position = std::min(last_position, request_.stitch_end - 1);
   const int64_t row_bytes = config_.kv_shape().token_bytes();
   for (size_t part = 0; part < parts_.size(); ++part) {
     ForeignSegment& shown = segment(part);
@@ -121,12 +143,26 @@ void Stitching::show(int64_t last_position) {
   }
 }
 
+// Rows beyond the limit do without slaves; once no row is below it they are let go.
+void Stitching::leave_out(int64_t first_position) {
+  for (Source& source : sources_) {
+    if (!source.reader || !sees_any(*source.link)) continue;
+    if (!std::exchange(source.left_out, true))
+      degraded_.push_back({source.link->name,
+                           std::max<int64_t>(0, request_.stitch_end - request_.first_new_position),
+                           "stitch_until reached: more tokens than it allows, own and slaves'"});
+    if (first_position >= request_.stitch_end) source.reader.reset();
+  }
+  if (first_position >= request_.stitch_end) build_plan();
+}
+
 Status Stitching::wait_layer(int32_t layer) {
   for (size_t part = 0; part < parts_.size(); ++part) {
     if (!sees(*sources_[parts_[part].source].link, layer) ||
         segment(part).end == segment(part).begin)
       continue;
-    SUTURE_RETURN_IF_ERROR(wait_entries(parts_[part].source, layer, segment(part).end));
+    const int32_t awaited = slave_layer(*sources_[parts_[part].source].link, layer);
+    SUTURE_RETURN_IF_ERROR(wait_entries(parts_[part].source, awaited, segment(part).end));
   }
   return {};
 }
@@ -142,8 +178,17 @@ Status Stitching::wait_step() {
   for (size_t part = 0; part < parts_.size(); ++part)
     if (segment(part).end > segment(part).begin)
       SUTURE_RETURN_IF_ERROR(
-          wait_entries(parts_[part].source, config_.n_layers - 1, segment(part).end));
+          wait_entries(parts_[part].source, last_layer(parts_[part].source), segment(part).end));
   return {};
+}
+
+// A slave commits its layers in order: with the last one that is needed all are there.
+int32_t Stitching::last_layer(size_t source) const {
+  const SourceLink& link = *sources_[source].link;
+  int32_t last = 0;
+  for (int32_t layer = 0; layer < config_.n_layers; ++layer)
+    if (sees(link, layer)) last = std::max(last, slave_layer(link, layer));
+  return last;
 }
 
 Status Stitching::wait_entries(size_t source, int32_t layer, int64_t entries) {

@@ -11,6 +11,7 @@
 #include "actors/messages.h"
 #include "base/error.h"
 #include "bus/broker_client.h"
+#include "bus/stream_info.h"
 #include "bus/stream_reader.h"
 #include "models/forward.h"
 
@@ -25,8 +26,8 @@ class Stitching {
   // Attaches to every slave's stream. A slave that cannot be attached is treated as lost.
   Status attach();
 
-  // Lets rows whose last position is `last_position` see what they may; call before a forward run.
-  void show(int64_t last_position);
+  // Lets rows at these positions see what they may; call before a forward run.
+  void show(int64_t first_position, int64_t last_position);
   // Until all shown entries are there in `layer` / in all layers. On failure lost() names the
   // slave; kCancelled has no slave.
   Status wait_layer(int32_t layer);
@@ -47,13 +48,17 @@ class Stitching {
   struct Source {
     const SourceLink* link = nullptr;
     std::unique_ptr<StreamReader> reader;
+    bool left_out = false;  // of rows beyond the limit, and reported
   };
   struct Part {  // one planned segment, in the order of plan_.before, then plan_.after
     size_t source = 0;
     const PlannedSegment* planned = nullptr;
   };
 
+  Status check_source(const SourceLink& link, const StreamInfo& info) const;
   Status attach_source(size_t index);
+  void leave_out(int64_t first_position);
+  int32_t last_layer(size_t source) const;
   Status wait_entries(size_t source, int32_t layer, int64_t entries);
   void build_plan();
   ForeignSegment foreign_segment(const Source& source, const PlannedSegment& planned) const;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <ranges>
 
 namespace suture {
 namespace {
@@ -30,7 +32,7 @@ Status validate(const MergeInput& input) {
 // Lays one prefix at `cursor` and returns the position after it.
 int64_t lay_prefix(const MergeInput& input, int32_t index, int64_t cursor, MergePlan& plan) {
   const MergeSource& source = input.sources[static_cast<size_t>(index)];
-  const int64_t begin = std::max<int64_t>(1, common_prefix(source.token_ids, input.head_ids));
+  const int64_t begin = std::max<int64_t>(1, source.shared_tokens);
   const int64_t end = std::ssize(source.token_ids);
   if (begin >= end) return cursor;
   const int64_t shift = cursor - begin;
@@ -60,6 +62,32 @@ void align(const MergeInput& input, int32_t index, MergePlan& plan) {
   }
 }
 
+bool is_silent(const MergeSource& source) {
+  return std::ranges::all_of(source.layer_gain, [](float gain) { return std::isinf(gain); });
+}
+
+int64_t position_of(const MergePlan& plan, int64_t entry) {
+  int64_t offset = 0;
+  for (const OwnRun& run : plan.own)
+    if (run.begin <= entry) offset = run.position_offset;
+  return entry + offset;
+}
+
+// The position of the first of `rows` own rows that would see more than stitch_until tokens. What a
+// row sees never shrinks from one row to the next.
+int64_t find_stitch_end(const MergeInput& input, const MergePlan& plan, int64_t rows) {
+  const auto too_many = [&](int64_t entry) {
+    int64_t seen = entry + 1;
+    for (const PlannedSegment& segment : plan.segments)
+      if (!is_silent(input.sources[static_cast<size_t>(segment.source)]))
+        seen += visible_end(segment, position_of(plan, entry)) - segment.begin;
+    return seen > input.stitch_until;
+  };
+  const auto entries = std::views::iota(int64_t{0}, rows);
+  const auto first = std::ranges::partition_point(entries, std::not_fn(too_many));
+  return first == entries.end() ? INT64_MAX : position_of(plan, *first);
+}
+
 }  // namespace
 
 int64_t common_prefix(std::span<const int32_t> a, std::span<const int32_t> b) {
@@ -87,6 +115,9 @@ Result<MergePlan> plan_merge(const MergeInput& input) {
       align(input, static_cast<int32_t>(i), plan);
 
   plan.first_new_position = cursor + std::ssize(input.tail_ids);
+  if (!plan.segments.empty())
+    plan.stitch_end =
+        find_stitch_end(input, plan, head + std::ssize(input.tail_ids) + input.max_new_tokens);
   const int64_t total = plan.first_new_position + input.max_new_tokens;
   if (total > input.max_positions)
     return fail(ErrorCode::kInvalidArgument,

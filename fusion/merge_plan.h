@@ -22,6 +22,7 @@ struct MergeSource {
   std::string name;
   SlavePosition position = SlavePosition::kAligned;
   std::vector<int32_t> token_ids = {};  // what it reads; kPrefix only
+  int64_t shared_tokens = 0;            // of token_ids, that stand at the head's beginning too
   std::vector<float> layer_gain;  // [n_layers] log-gain; -inf: this layer does not see the slave
   int64_t lag = 1;                // kAligned only, >= 0
 };
@@ -33,6 +34,7 @@ struct MergeInput {
   int64_t max_new_tokens = 0;
   int64_t max_positions = 0;         // of the master
   int32_t n_layers = 0;              // of the master
+  int64_t stitch_until = INT64_MAX;  // most tokens that a row may see, its own and its slaves'
   std::vector<MergeSource> sources;  // prefixes are laid in this order
 };
 
@@ -53,6 +55,8 @@ struct MergePlan {
   std::vector<OwnRun> own;
   std::vector<PlannedSegment> segments;
   int64_t first_new_position = 0;  // position of the first generated token
+  // Rows from this position on do without slaves: with them they would see too many tokens.
+  int64_t stitch_end = INT64_MAX;
 };
 
 // Prefixes follow the head one after another; each drops the leading tokens that it shares with

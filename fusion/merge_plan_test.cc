@@ -18,10 +18,12 @@ MergeInput two_documents() {
       {.name = "a",
        .position = SlavePosition::kPrefix,
        .token_ids = {1, 2, 3, 40, 41},
+       .shared_tokens = 3,
        .layer_gain = {0}},
       {.name = "b",
        .position = SlavePosition::kPrefix,
        .token_ids = {1, 2, 3, 50, 51, 52},
+       .shared_tokens = 3,
        .layer_gain = {0}},
   };
   return input;
@@ -49,6 +51,7 @@ TEST(MergePlanTest, APrefixThatSharesNothingStillLosesItsFirstToken) {
   MergeInput input = two_documents();
   input.sources.resize(1);
   input.sources[0].token_ids = {90, 91, 92};
+  input.sources[0].shared_tokens = 0;
   const auto plan = plan_merge(input);
   ASSERT_TRUE(plan.has_value());
   EXPECT_EQ(plan->segments[0].begin, 1);
@@ -85,6 +88,27 @@ TEST(MergePlanTest, WithoutPrefixesTheMasterIsOneRun) {
   ASSERT_EQ(plan->own.size(), 1u);
   EXPECT_EQ(plan->own[0].position_offset, 0);
   EXPECT_EQ(plan->first_new_position, 5);
+}
+
+// Head 3, documents 2 and 3, tail 2 at positions 8 and 9: those rows see 9 and 10 tokens.
+TEST(MergePlanTest, RowsThatWouldSeeTooManyTokensDoWithoutSlaves) {
+  MergeInput input = two_documents();
+  EXPECT_EQ(plan_merge(input)->stitch_end, INT64_MAX);
+  for (const auto& [limit, end] :
+       std::vector<std::pair<int64_t, int64_t>>{{8, 8}, {9, 9}, {10, 10}, {13, 13}}) {
+    input.stitch_until = limit;
+    EXPECT_EQ(plan_merge(input)->stitch_end, end) << limit;
+  }
+  input.stitch_until = 14;  // the last of four new tokens is the 14th
+  EXPECT_EQ(plan_merge(input)->stitch_end, INT64_MAX);
+  // What is silent does not count, what an aligned slave adds grows with the text.
+  input.stitch_until = 8;
+  for (MergeSource& source : input.sources)
+    source.layer_gain = {-std::numeric_limits<float>::infinity()};
+  EXPECT_EQ(plan_merge(input)->stitch_end, 13);  // the ninth own token
+  input.sources = {{.name = "c", .position = SlavePosition::kAligned, .layer_gain = {0}, .lag = 1}};
+  input.stitch_until = 10;  // the row at p sees p + 1 own and p aligned tokens
+  EXPECT_EQ(plan_merge(input)->stitch_end, 5);
 }
 
 TEST(MergePlanTest, RefusesWhatDoesNotFit) {

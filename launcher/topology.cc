@@ -22,18 +22,19 @@ constexpr size_t kMaxPathBytes = 4096;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kMaxGain = 100;  // exp(100) drowns everything else already
 
-constexpr std::array<std::string_view, 4> kFileKeys = {"bus", "model", "sampling", "placement"};
-constexpr std::array<std::string_view, 2> kPlannedFileKeys = {"stitch_until", "gpu_sharing"};
+constexpr std::array<std::string_view, 5> kFileKeys = {"bus", "model", "sampling", "placement",
+                                                       "stitch_until"};
+constexpr std::array<std::string_view, 1> kPlannedFileKeys = {"gpu_sharing"};
 constexpr std::array<std::string_view, 2> kBusKeys = {"max_seq_len", "max_sequences"};
 constexpr std::array<std::string_view, 4> kSamplingKeys = {"temperature", "top_k", "top_p", "seed"};
 constexpr std::array<std::string_view, 10> kModelKeys = {
     "name",   "role",      "path",        "device", "threads",
     "system", "documents", "chat_format", "fusion", "on_failure"};
 constexpr std::array<std::string_view, 2> kPlannedModelKeys = {"rope_length", "rope_scaling"};
-constexpr std::array<std::string_view, 5> kFusionKeys = {"mode", "position", "layer_map", "gain",
-                                                         "lag"};
-constexpr std::array<std::string_view, 6> kPlannedFusionKeys = {"projector", "norm",  "sink",
-                                                                "reread",    "draft", "apply"};
+constexpr std::array<std::string_view, 6> kFusionKeys = {"mode", "position", "layer_map",
+                                                         "norm", "gain",     "lag"};
+constexpr std::array<std::string_view, 5> kPlannedFusionKeys = {"projector", "sink", "reread",
+                                                                "draft", "apply"};
 
 Status read_bus(const TomlReader& reader, LaunchSpec& spec) {
   SUTURE_RETURN_IF_ERROR(reader.check_keys(kBusKeys, {}));
@@ -83,6 +84,34 @@ Status read_gain(const TomlReader& reader, FusionSpec& fusion) {
   return {};
 }
 
+// A word, or the slave's layer for each layer of the master, -1 where there is none.
+Status read_layer_map(const TomlReader& reader, FusionSpec& fusion) {
+  const toml::node* node = reader.find("layer_map");
+  const toml::array* array = node == nullptr ? nullptr : node->as_array();
+  if (array == nullptr) {
+    SUTURE_ASSIGN_OR_RETURN(const std::string text, reader.text("layer_map", "identity", 64));
+    auto spec = parse_layer_map(text);
+    if (!spec) return reader.refuse("layer_map", spec.error().what, spec.error().remedy);
+    fusion.layer_map = std::move(*spec);
+    return {};
+  }
+  if (array->empty() || array->size() > kMaxLayers)
+    return reader.refuse("layer_map",
+                         fmt::format("expected 1 to {} layers, one for each layer of the master, "
+                                     "got {}",
+                                     kMaxLayers, array->size()));
+  fusion.layer_map.kind = LayerMapSpec::Kind::kTable;
+  for (const toml::node& item : *array) {
+    const auto layer = item.is_integer() ? item.value<int64_t>() : std::nullopt;
+    if (!layer || *layer < kNoPartner || *layer >= static_cast<int64_t>(kMaxLayers))
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("expected layers from 0 to {}, or -1 for none", kMaxLayers - 1),
+                  reader.where_of(item, "layer_map"));
+    fusion.layer_map.table.push_back(*layer);
+  }
+  return {};
+}
+
 Status read_fusion(const TomlReader& reader, FusionSpec& fusion) {
   SUTURE_RETURN_IF_ERROR(reader.check_keys(kFusionKeys, kPlannedFusionKeys));
   SUTURE_ASSIGN_OR_RETURN(
@@ -92,9 +121,11 @@ Status read_fusion(const TomlReader& reader, FusionSpec& fusion) {
                           reader.choice<SlavePosition>("position", fusion.position,
                                                        {{"aligned", SlavePosition::kAligned},
                                                         {"prefix", SlavePosition::kPrefix}}));
-  const toml::node* layer_map = reader.find("layer_map");
-  if (layer_map != nullptr && layer_map->value<std::string_view>() != "identity")
-    return reader.not_supported("layer_map", "a layer_map other than \"identity\"");
+  SUTURE_RETURN_IF_ERROR(read_layer_map(reader, fusion));
+  SUTURE_ASSIGN_OR_RETURN(
+      fusion.norm,
+      reader.choice<NormSource>("norm", fusion.norm,
+                                {{"own", NormSource::kOwn}, {"master", NormSource::kMaster}}));
   SUTURE_RETURN_IF_ERROR(read_gain(reader, fusion));
   if (reader.has("lag") && fusion.position == SlavePosition::kPrefix)
     return reader.refuse("lag", "lag says nothing about a prefix, which is always visible",
@@ -235,6 +266,10 @@ Result<LaunchSpec> parse_topology(std::string_view text, const std::filesystem::
                           file.choice<Placement>("placement", spec.placement,
                                                  {{"processes", Placement::kProcesses},
                                                   {"in-process", Placement::kInProcess}}));
+  if (file.has("stitch_until")) {
+    SUTURE_ASSIGN_OR_RETURN(spec.stitch_until,
+                            file.integer("stitch_until", 0, 1, int64_t{1} << 32));
+  }
   SUTURE_ASSIGN_OR_RETURN(const TomlReader bus, file.table("bus"));
   SUTURE_RETURN_IF_ERROR(read_bus(bus, spec));
   SUTURE_ASSIGN_OR_RETURN(const TomlReader sampling, file.table("sampling"));

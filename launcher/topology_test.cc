@@ -109,6 +109,41 @@ TEST_F(TopologyTest, GainMayBeMinusInfinityOrPerLayer) {
                "expected numbers");
 }
 
+TEST_F(TopologyTest, LayerMapsAreWordsOrTables) {
+  const auto map_of = [](const Result<LaunchSpec>& spec) {
+    EXPECT_TRUE(spec) << spec.error().message();
+    return spec->models[1].fusion.layer_map;
+  };
+  EXPECT_EQ(map_of(parse_slave("")), LayerMapSpec{});
+  EXPECT_EQ(map_of(parse_slave("fusion = { layer_map = \"stride:2\" }")),
+            parse_layer_map("stride:2").value());
+  const LayerMapSpec table = map_of(parse_slave("fusion = { layer_map = [-1, 0, 3] }"));
+  EXPECT_EQ(table.kind, LayerMapSpec::Kind::kTable);
+  EXPECT_EQ(table.table, (std::vector<int64_t>{-1, 0, 3}));
+  expect_error(parse_slave("fusion = { layer_map = \"stride\" }"), ErrorCode::kInvalidArgument,
+               "t.toml:9: model[1].fusion.layer_map", "\"nearest\"");
+  expect_error(parse_slave("fusion = { layer_map = [] }"), ErrorCode::kInvalidArgument, "layer_map",
+               "expected 1 to 1024 layers");
+  for (const char* bad : {"-2", "1024", "1.5", "\"0\""})
+    expect_error(parse_slave(std::string("fusion = { layer_map = [0, ") + bad + "] }"),
+                 ErrorCode::kInvalidArgument, "layer_map", "expected layers from 0 to 1023");
+}
+
+TEST_F(TopologyTest, NormsAndTheLimitOfStitchingAreRead) {
+  EXPECT_EQ(parse_slave("")->models[1].fusion.norm, NormSource::kOwn);
+  EXPECT_EQ(parse_slave("fusion = { norm = \"master\" }")->models[1].fusion.norm,
+            NormSource::kMaster);
+  expect_error(parse_slave("fusion = { norm = \"slave\" }"), ErrorCode::kInvalidArgument, "norm",
+               "\"own\" or \"master\"");
+  EXPECT_EQ(parse(std::string(kMaster))->stitch_limit(), 24576);
+  const auto limited = parse("stitch_until = 5000\n" + std::string(kMaster));
+  ASSERT_TRUE(limited) << limited.error().message();
+  EXPECT_EQ(limited->stitch_until, 5000);
+  EXPECT_EQ(limited->stitch_limit(), 5000);
+  expect_error(parse("stitch_until = 0\n" + std::string(kMaster)), ErrorCode::kInvalidArgument,
+               "t.toml:1: stitch_until", "got 0");
+}
+
 TEST_F(TopologyTest, UnknownKeysNameTheNearest) {
   const auto spec = parse_slave("thread = 2");
   expect_error(spec, ErrorCode::kInvalidArgument, "t.toml:9: model[1].thread", "unknown key");
@@ -118,16 +153,16 @@ TEST_F(TopologyTest, UnknownKeysNameTheNearest) {
 }
 
 TEST_F(TopologyTest, WhatIsNotBuiltYetIsRefusedByName) {
-  for (const char* key : {"projector", "norm", "sink", "reread", "draft", "apply"})
+  for (const char* key : {"projector", "sink", "reread", "draft", "apply"})
     expect_error(parse_slave(std::string("fusion = { ") + key + " = 1 }"), ErrorCode::kUnsupported,
                  "t.toml:9", key);
   for (const char* mode : {"project", "transfer"})
     expect_error(parse_slave(std::string("fusion = { mode = \"") + mode + "\" }"),
                  ErrorCode::kUnsupported, "model[1].fusion.mode", mode);
   for (const char* line : {"rope_length = 100", "rope_scaling = \"yarn\"", "device = \"cuda:0\"",
-                           "device = \"host2:cuda:1\"", "fusion = { layer_map = \"stride:2\" }"})
+                           "device = \"host2:cuda:1\""})
     expect_error(parse_slave(line), ErrorCode::kUnsupported, "t.toml:9", "not supported");
-  for (const char* line : {"stitch_until = 5\n", "gpu_sharing = \"mps\"\n"})
+  for (const char* line : {"gpu_sharing = \"mps\"\n"})
     expect_error(parse(line + std::string(kMaster)), ErrorCode::kUnsupported, "t.toml:1",
                  "not supported");
 }
