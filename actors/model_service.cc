@@ -26,7 +26,8 @@ std::string_view role_name(Role role) { return role == Role::kMaster ? "master" 
 Result<std::unique_ptr<ModelService>> ModelService::load(const ModelLoad& load,
                                                          std::unique_ptr<BrokerClient> broker) {
   const int64_t start = monotonic_ns();
-  SUTURE_ASSIGN_OR_RETURN(auto model, LanguageModel::load(load.path, load.device, load.threads));
+  SUTURE_ASSIGN_OR_RETURN(
+      auto model, LanguageModel::load(load.path, {.device = load.device, .threads = load.threads}));
   SUTURE_ASSIGN_OR_RETURN(auto slab, Slab::create({.shape = model->config().kv_shape(),
                                                    .max_seq_len = load.max_seq_len,
                                                    .max_sequences = load.max_sequences,
@@ -45,7 +46,7 @@ ModelService::ModelService(ModelLoad load, std::unique_ptr<BrokerClient> broker,
       broker_(std::move(broker)),
       model_(std::move(model)),
       slab_(std::move(slab)),
-      fingerprint_(model_->checkpoint().fingerprint()),
+      fingerprint_(model_->fingerprint()),
       trace_(load_.name, load_.trace),
       heartbeat_([this](const std::stop_token& stopped) { beat(stopped); }) {}
 
@@ -68,7 +69,7 @@ StreamInfo ModelService::stream_info(std::vector<int32_t> token_ids) const {
   info.model_fingerprint = fingerprint_;
   info.shape = config.kv_shape();
   info.rope_pairing = config.rope_pairing;
-  info.rope_epochs = {{0, rope_frequencies(config), 1.0f}};
+  info.rope_epochs = {{0, rope_table(config.ropes[0], config.head_dim, 0).frequencies, 1.0f}};
   info.token_ids = std::move(token_ids);
   return info;
 }

@@ -15,7 +15,7 @@ ModelConfig small_config() {
   config.n_heads = 12;
   config.n_kv_heads = 2;
   config.head_dim = 128;
-  config.rope_theta = 1e6f;
+  config.ropes = {{.theta = 1e6f}};
   return config;
 }
 
@@ -51,7 +51,7 @@ TEST(CompatibilityTest, EachDifferenceIsRefusedAloneWithBothValues) {
       {"layers", [](ModelConfig& c) { c.n_layers = 24; }, "28", "24"},
       {"kv heads", [](ModelConfig& c) { c.n_kv_heads = 4; }, "2", "4"},
       {"head dimension", [](ModelConfig& c) { c.head_dim = 64; }, "128", "64"},
-      {"rope theta", [](ModelConfig& c) { c.rope_theta = 10000; }, "1000000", "10000"},
+      {"rope theta", [](ModelConfig& c) { c.ropes[0].theta = 10000; }, "1000000", "10000"},
       {"rope pairing", [](ModelConfig& c) { c.rope_pairing = RopePairing::kNeighbours; }, "halves",
        "neighbours"},
       {"kv type", [](ModelConfig& c) { c.kv_dtype = DType::kF32; }, "f16", "f32"},

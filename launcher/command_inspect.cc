@@ -56,7 +56,7 @@ std::vector<std::pair<std::string, json>> config_rows(const ModelConfig& config)
           {"vocab_size", config.vocab_size},
           {"max_positions", config.max_positions},
           {"norm_eps", shortest_double(config.norm_eps)},
-          {"rope_theta", shortest_double(config.rope_theta)},
+          {"rope_theta", shortest_double(config.ropes.empty() ? 0 : config.ropes[0].theta)},
           {"rope_pairing", config.rope_pairing == RopePairing::kHalves ? "halves" : "neighbours"},
           {"qkv_bias", config.qkv_bias},
           {"tied_embeddings", config.tied_embeddings},

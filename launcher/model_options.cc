@@ -19,7 +19,7 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
 
 Result<std::unique_ptr<LanguageModel>> load_model(const ModelOptions& options) {
   SUTURE_ASSIGN_OR_RETURN(const auto path, resolve_model(options.model));
-  SUTURE_ASSIGN_OR_RETURN(auto model, LanguageModel::load(path, "cpu", options.threads));
+  SUTURE_ASSIGN_OR_RETURN(auto model, LanguageModel::load(path, {.threads = options.threads}));
   spdlog::info("{} on {}", path.string(), model->device().name());
   return model;
 }

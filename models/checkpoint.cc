@@ -24,11 +24,13 @@ std::string Checkpoint::fingerprint() const {
   constexpr size_t kEndBytes = 4096;
   const ModelConfig& c = config();
   Sha256 hash;
-  hash.update(fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}\n", c.architecture,
-                          c.n_layers, c.n_heads, c.n_kv_heads, c.head_dim, c.hidden_size,
-                          c.ffn_size, c.vocab_size, c.max_positions, c.norm_eps, c.rope_theta,
-                          static_cast<int>(c.rope_pairing), c.qkv_bias, c.tied_embeddings,
-                          c.unsupported));
+  hash.update(fmt::format(
+      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}\n", c.architecture,
+      c.n_layers, c.n_heads, c.n_kv_heads, c.head_dim, c.hidden_size, c.ffn_size, c.vocab_size,
+      c.max_positions, c.norm_eps, c.norm_offset, c.embedding_scale, c.attention_scale, c.score_cap,
+      c.logit_cap, activation_name(c.activation), static_cast<int>(c.rope_pairing), c.qkv_bias,
+      c.qk_norm, c.post_norms, c.fused_qkv, c.tied_embeddings, c.unsupported));
+  hash.update(describe_ropes(c));
   for (const TensorInfo* tensor : tensors()) {
     hash.update(fmt::format("{} {} {} {}\n", tensor->name, tensor->type_name(),
                             shape_text(tensor->shape), tensor->data.size()));

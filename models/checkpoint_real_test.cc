@@ -30,7 +30,7 @@ TEST(CheckpointRealTest, ReadsTheConfigurationOfSmolLm) {
   const ModelConfig& config = (*checkpoint)->config();
   EXPECT_EQ(config.family, Family::kLlama);
   EXPECT_EQ(config.rope_pairing, RopePairing::kNeighbours);
-  EXPECT_EQ(config.rope_theta, 100000);
+  EXPECT_EQ(config.ropes.at(0).theta, 100000);
   EXPECT_TRUE(config.tied_embeddings);
 }
 

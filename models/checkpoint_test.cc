@@ -70,7 +70,7 @@ TEST(CheckpointTest, ReadsTheConfigurationOfAGgufFile) {
   EXPECT_EQ(config.vocab_size, 5);
   EXPECT_EQ(config.max_positions, 64);
   EXPECT_EQ(config.norm_eps, 1e-5f);
-  EXPECT_EQ(config.rope_theta, 10000);
+  EXPECT_EQ(config.ropes, (std::vector<RopeSchedule>{{.original_positions = 64}}));
   EXPECT_EQ(config.rope_pairing, RopePairing::kNeighbours);
   EXPECT_FALSE(config.qkv_bias);
   EXPECT_TRUE(config.tied_embeddings);
@@ -90,7 +90,7 @@ TEST(CheckpointTest, ReadsTheConfigurationOfAFolder) {
   EXPECT_EQ(config.family, Family::kQwen2);
   EXPECT_EQ(config.head_dim, 8);  // not in the file: hidden size / heads
   EXPECT_EQ(config.n_kv_heads, 2);
-  EXPECT_EQ(config.rope_theta, 1e6f);
+  EXPECT_EQ(config.ropes.at(0).theta, 1e6f);
   EXPECT_EQ(config.norm_eps, 1e-6f);
   EXPECT_EQ(config.rope_pairing, RopePairing::kHalves);
   EXPECT_TRUE(config.qkv_bias);
@@ -168,11 +168,14 @@ TEST(CheckpointTest, RefusesFilesWhoseNumbersCannotBe) {
 }
 
 TEST(CheckpointTest, OpensWhatItCannotRunForInspection) {
-  EXPECT_EQ(unsupported(one_layer_metadata("gemma3")),
-            "architecture 'gemma3' is not supported yet; known: llama, qwen2");
+  EXPECT_EQ(unsupported(one_layer_metadata("mamba")),
+            "architecture 'mamba' is not supported; known: llama, qwen2, qwen3, phi3, gemma, "
+            "gemma2, gemma3");
   GgufBuilder scaled = one_layer_llama();
-  scaled.text("llama.rope.scaling.type", "yarn");
-  EXPECT_THAT(unsupported(scaled), HasSubstr("rope scaling 'yarn'"));
+  scaled.text("llama.rope.scaling.type", "xpos");
+  EXPECT_EQ(unsupported(scaled),
+            "rope scaling 'xpos' is not supported; known: none, linear, dynamic, yarn, llama3, "
+            "longrope");
   GgufBuilder unscaled = one_layer_llama();
   unscaled.text("llama.rope.scaling.type", "none");
   EXPECT_EQ(unsupported(unscaled), "");
@@ -240,11 +243,12 @@ TEST_F(FolderTest, RefusesValuesOfTheWrongType) {
 
 TEST_F(FolderTest, NamesFeaturesItCannotRun) {
   const std::pair<const char*, const char*> cases[] = {
-      {R"({"model_type": "phi3"})", "architecture 'phi3'"},
-      {R"({"model_type": "llama", "rope_scaling": {"rope_type": "llama3"}})", "'llama3'"},
-      {R"({"model_type": "qwen2", "rope_scaling": {"type": "dynamic"}})", "'dynamic'"},
+      {R"({"model_type": "mamba"})", "architecture 'mamba' is not supported; known: llama,"},
+      {R"({"model_type": "llama", "rope_scaling": {"rope_type": "xpos"}})", "'xpos'"},
+      {R"({"model_type": "qwen2", "rope_scaling": "dynamic"})", "of a form"},
       {R"({"model_type": "llama", "hidden_act": "gelu"})", "activation 'gelu'"},
-      {R"({"model_type": "qwen2", "use_sliding_window": true})", "sliding-window"},
+      {R"({"model_type": "gemma2", "layer_types": ["chunked_attention"]})", "'layer_types'"},
+      {R"({"model_type": "phi3", "partial_rotary_factor": 0.75})", "rotating 0.75"},
       {R"({"model_type": "llama", "attention_bias": true})", "biases"},
   };
   for (const auto& [config, reason] : cases) {

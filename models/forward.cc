@@ -170,7 +170,7 @@ Status Forward::State::allocate(Device& device) {
   positions_staging.reserve(static_cast<size_t>(rows));
   shifts.reserve(64);
   segments.reserve(64);
-  const std::vector<float> host = rope_frequencies(config);
+  const std::vector<float> host = rope_table(config.ropes[0], config.head_dim, 0).frequencies;
   SUTURE_RETURN_IF_ERROR(stream.copy_to_device(reinterpret_cast<std::byte*>(frequencies.data()),
                                                std::as_bytes(std::span(host))));
   return stream.synchronize();

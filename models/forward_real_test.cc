@@ -35,7 +35,7 @@ class ForwardRealTest : public ::testing::TestWithParam<RealModel> {
  protected:
   void SetUp() override {
     SUTURE_REQUIRE_REAL_MODEL(GetParam().name);
-    auto model = LanguageModel::load(real_model_path(GetParam().name), "cpu", 0);
+    auto model = LanguageModel::load(real_model_path(GetParam().name), {.threads = 0});
     ASSERT_TRUE(model) << model.error().message();
     model_ = std::move(*model);
     std::ifstream file(std::string(SUTURE_TEST_DATA_DIR) + "/real/" + GetParam().golden);

@@ -3,18 +3,31 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/sha256.h"
+
 namespace suture {
 
 Result<std::unique_ptr<LanguageModel>> LanguageModel::load(const std::filesystem::path& path,
-                                                           const std::string& device, int threads) {
+                                                           const LoadOptions& options) {
   auto model = std::unique_ptr<LanguageModel>(new LanguageModel());
   SUTURE_ASSIGN_OR_RETURN(model->checkpoint_, Checkpoint::open(path));
-  SUTURE_ASSIGN_OR_RETURN(model->device_, open_device(device, threads));
+  model->config_ = model->checkpoint_->config();
+  SUTURE_RETURN_IF_ERROR(check_runnable(model->config_, path.string()));
+  SUTURE_RETURN_IF_ERROR(override_rope(options, model->config_));
+  SUTURE_ASSIGN_OR_RETURN(model->device_, open_device(options.device, options.threads));
   SUTURE_ASSIGN_OR_RETURN(model->stream_, model->device_->make_stream());
   SUTURE_ASSIGN_OR_RETURN(model->weights_, load_weights(*model->checkpoint_, *model->device_));
   SUTURE_ASSIGN_OR_RETURN(model->forward_, Forward::create(model->config(), model->weights_,
                                                            *model->device_, *model->stream_));
   return model;
+}
+
+std::string LanguageModel::fingerprint() const {
+  const std::string of_file = checkpoint_->fingerprint();
+  if (config_.ropes == checkpoint_->config().ropes) return of_file;
+  Sha256 hash;
+  hash.update(of_file + describe_ropes(config_));
+  return hash.finish();
 }
 
 Result<std::unique_ptr<KvCache>> LanguageModel::make_cache(int64_t capacity) {

@@ -13,6 +13,7 @@
 #include "models/checkpoint.h"
 #include "models/forward.h"
 #include "models/kv_cache.h"
+#include "models/load_options.h"
 #include "models/weights.h"
 
 namespace suture {
@@ -32,12 +33,14 @@ struct PrefillArgs {
 
 class LanguageModel {
  public:
-  // `device` and `threads` as in open_device().
   static Result<std::unique_ptr<LanguageModel>> load(const std::filesystem::path& path,
-                                                     const std::string& device, int threads);
+                                                     const LoadOptions& options);
 
   const Checkpoint& checkpoint() const { return *checkpoint_; }
-  const ModelConfig& config() const { return checkpoint_->config(); }
+  // That of the checkpoint, with what the options of loading put in its place.
+  const ModelConfig& config() const { return config_; }
+  // The same string: the same weights, tokenizer and rope.
+  std::string fingerprint() const;
   Device& device() { return *device_; }
   Stream& stream() { return *stream_; }
   Forward& forward() { return *forward_; }
@@ -57,6 +60,7 @@ class LanguageModel {
   Result<const float*> run_chunk(const PrefillArgs& args, int64_t begin, int64_t end);
 
   std::unique_ptr<Checkpoint> checkpoint_;
+  ModelConfig config_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
   Weights weights_;

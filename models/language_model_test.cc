@@ -82,9 +82,9 @@ TEST(LanguageModelTest, RefusesAnEmptyPrompt) {
 }
 
 TEST(LanguageModelTest, RefusesUnknownDevicesAndFiles) {
-  const auto no_device = LanguageModel::load(tiny_folder("llama"), "abacus", 1);
+  const auto no_device = LanguageModel::load(tiny_folder("llama"), {.device = "abacus"});
   ASSERT_FALSE(no_device);
-  const auto no_file = LanguageModel::load(tiny_folder("no such model"), "cpu", 1);
+  const auto no_file = LanguageModel::load(tiny_folder("no such model"), {});
   ASSERT_FALSE(no_file);
   EXPECT_EQ(no_file.error().code, ErrorCode::kNotFound);
 }
@@ -102,7 +102,7 @@ TEST(LanguageModelTest, NeighbourPairsOfGgufMatchTheReference) {
       .u32("llama.attention.head_count", static_cast<uint32_t>(config.n_heads))
       .u32("llama.attention.head_count_kv", static_cast<uint32_t>(config.n_kv_heads))
       .u32("llama.vocab_size", static_cast<uint32_t>(config.vocab_size))
-      .f32("llama.rope.freq_base", config.rope_theta)
+      .f32("llama.rope.freq_base", config.ropes[0].theta)
       .f32("llama.attention.layer_norm_rms_epsilon", config.norm_eps);
   for (const TensorInfo* tensor : folder->checkpoint().tensors()) {
     std::vector<std::byte> data(tensor->data.begin(), tensor->data.end());
@@ -122,7 +122,7 @@ TEST(LanguageModelTest, NeighbourPairsOfGgufMatchTheReference) {
                    data);
   }
   const TemporaryFile file(builder.build());
-  const auto model = LanguageModel::load(file.path(), "cpu", 1);
+  const auto model = LanguageModel::load(file.path(), {});
   ASSERT_TRUE(model) << model.error().message();
   EXPECT_EQ((*model)->config().rope_pairing, RopePairing::kNeighbours);
   const Golden golden("llama");

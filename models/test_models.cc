@@ -31,7 +31,7 @@ std::filesystem::path tiny_folder(std::string_view name) {
 }
 
 std::unique_ptr<LanguageModel> load_tiny(std::string_view name, int threads) {
-  return LanguageModel::load(tiny_folder(name), "cpu", threads).value();
+  return LanguageModel::load(tiny_folder(name), {.threads = threads}).value();
 }
 
 Golden::Golden(std::string_view name) {

@@ -19,6 +19,12 @@ class WeightLoader {
   Result<Weights> run() {
     const ModelConfig& config = checkpoint_.config();
     SUTURE_RETURN_IF_ERROR(check_runnable(config, where_));
+    const bool runs = config.family == Family::kLlama || config.family == Family::kQwen2;
+    const bool plain = config.ropes.size() == 1 && config.ropes[0].scaling == RopeScaling::kNone;
+    if (!runs || !plain)
+      return fail(ErrorCode::kUnsupported,
+                  fmt::format("architecture '{}' is not supported yet", config.architecture),
+                  where_);
     SUTURE_ASSIGN_OR_RETURN(stream_, device_.make_stream());
     const int64_t hidden = config.hidden_size;
     SUTURE_ASSIGN_OR_RETURN(weights_.embedding,
