@@ -21,6 +21,7 @@ struct Offsets {
   uint64_t committed = 0;
   uint64_t leases = 0;
   uint64_t tables = 0;
+  uint64_t epochs = 0;
   uint64_t control_bytes = 0;
   uint64_t payload_bytes = 0;
 };
@@ -62,8 +63,9 @@ Result<Offsets> offsets_for(const ControlOptions& options) {
   at.committed = at.streams + streams * sizeof(StreamSlotData);
   at.leases = at.committed + to_cache_line(streams * layers * sizeof(uint64_t));
   at.tables = at.leases + streams * kLeasesPerStream * sizeof(uint64_t);
-  at.control_bytes =
-      at.tables + to_cache_line(streams * options.max_blocks_per_stream * sizeof(uint32_t));
+  at.epochs = at.tables + to_cache_line(streams * options.max_blocks_per_stream * sizeof(uint32_t));
+  at.control_bytes = at.epochs + streams * options.max_blocks_per_stream *
+                                     static_cast<uint64_t>(kKvBlockTokens) * sizeof(uint32_t);
   const auto payload_bytes = checked_product(
       {layers, options.n_blocks, static_cast<uint64_t>(options.shape.block_bytes())});
   if (!payload_bytes)
@@ -123,6 +125,7 @@ Control::Control(UniqueFd fd, Mapping mapping, const ControlOptions& options)
   committed_offset_ = at.committed;
   leases_offset_ = at.leases;
   tables_offset_ = at.tables;
+  epochs_offset_ = at.epochs;
 }
 
 Result<Control> Control::create(const ControlOptions& options) {
@@ -185,6 +188,14 @@ std::span<std::atomic<uint64_t>> Control::leases(uint32_t slot) const {
   SUTURE_CHECK(slot < options_.max_streams, "slot={} of {}", slot, options_.max_streams);
   auto* first = reinterpret_cast<std::atomic<uint64_t>*>(mapping_.data() + leases_offset_);
   return {first + static_cast<size_t>(slot) * kLeasesPerStream, kLeasesPerStream};
+}
+
+std::span<std::atomic<uint32_t>> Control::epochs(uint32_t slot) const {
+  SUTURE_CHECK(slot < options_.max_streams, "slot={} of {}", slot, options_.max_streams);
+  const size_t entries =
+      static_cast<size_t>(options_.max_blocks_per_stream) * static_cast<size_t>(kKvBlockTokens);
+  auto* first = reinterpret_cast<std::atomic<uint32_t>*>(mapping_.data() + epochs_offset_);
+  return {first + slot * entries, entries};
 }
 
 std::span<std::atomic<uint32_t>> Control::block_table(uint32_t slot) const {

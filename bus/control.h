@@ -50,6 +50,8 @@ class Control {
   std::span<std::atomic<uint64_t>> committed(uint32_t slot) const;    // [n_layers] tokens
   std::span<std::atomic<uint64_t>> leases(uint32_t slot) const;       // [kLeasesPerStream] peer ids
   std::span<std::atomic<uint32_t>> block_table(uint32_t slot) const;  // [max_blocks_per_stream]
+  // The RoPE epoch of each entry: [max_blocks_per_stream * kKvBlockTokens].
+  std::span<std::atomic<uint32_t>> epochs(uint32_t slot) const;
 
   bool has_lease(uint32_t slot) const;
 
@@ -79,6 +81,7 @@ class Control {
   uint64_t committed_offset_ = 0;
   uint64_t leases_offset_ = 0;
   uint64_t tables_offset_ = 0;
+  uint64_t epochs_offset_ = 0;
 };
 
 }  // namespace suture

@@ -7,6 +7,7 @@
 //                    committed  atomic u64     [max_streams][n_layers]
 //                    leases     atomic u64     [max_streams][kLeasesPerStream]
 //                    block ids  atomic u32     [max_streams][max_blocks_per_stream]
+//                    epochs     atomic u32     [max_streams][max_blocks_per_stream][32]
 // Token ring memory: TokenRingHeaderData
 //                    entries    atomic u64     [capacity]
 #pragma once
@@ -18,7 +19,7 @@
 
 namespace suture {
 
-inline constexpr uint32_t kBusLayoutVersion = 1;
+inline constexpr uint32_t kBusLayoutVersion = 2;
 inline constexpr uint64_t kControlMagic = 0x6c74'6372'7475'7375;    // "usutrctl", little-endian
 inline constexpr uint64_t kTokenRingMagic = 0x676e'6972'7475'7375;  // "usutring", little-endian
 inline constexpr size_t kCacheLine = 64;
@@ -34,6 +35,7 @@ inline constexpr uint32_t kMaxStreams = 4096;
 inline constexpr uint32_t kMaxBlocksPerStream = 1u << 20;
 inline constexpr uint32_t kMaxBlocks = 1u << 30;
 inline constexpr uint32_t kMaxRingCapacity = 1u << 24;
+inline constexpr int64_t kMaxRopeEpoch = int64_t{1} << 31;  // epochs are lengths in positions
 
 // Atomics that two processes use must not hide a lock: it would be private to each.
 static_assert(std::atomic<uint32_t>::is_always_lock_free);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "base/check.h"
 #include "bus/doorbell.h"
@@ -63,7 +64,7 @@ Result<std::unique_ptr<StreamWriter>> Slab::open_stream(const StreamInfo& info,
   reclaim_locked();
   SUTURE_ASSIGN_OR_RETURN(const uint32_t slot, free_slot());
   SUTURE_ASSIGN_OR_RETURN(std::vector<uint32_t> blocks, pool_.allocate(needed));
-  return publish(slot, std::move(blocks), info, 0);
+  return publish(slot, std::move(blocks), info, {});
 }
 
 Result<std::unique_ptr<StreamWriter>> Slab::fork_stream(const StreamWriter& parent,
@@ -89,7 +90,8 @@ Result<std::unique_ptr<StreamWriter>> Slab::fork_stream(const StreamWriter& pare
   blocks.insert(blocks.end(), own.begin(), own.end());
   if (const int64_t rows = prefix_tokens % kKvBlockTokens; rows != 0)
     copy_rows(parent.blocks_[n_shared], blocks[n_shared], rows);
-  return publish(slot, std::move(blocks), info, prefix_tokens);
+  return publish(slot, std::move(blocks), info,
+                 std::span(parent.epochs_).first(static_cast<size_t>(prefix_tokens)));
 }
 
 Result<uint32_t> Slab::blocks_needed(const StreamInfo& info, int64_t max_tokens) const {
@@ -114,7 +116,8 @@ Result<uint32_t> Slab::free_slot() const {
 }
 
 std::unique_ptr<StreamWriter> Slab::publish(uint32_t slot, std::vector<uint32_t> blocks,
-                                            const StreamInfo& info, int64_t committed_tokens) {
+                                            const StreamInfo& info,
+                                            std::span<const uint32_t> committed_epochs) {
   const StreamId id{slot, next_generation_++};
   StreamSlotData& data = control_.stream(slot);
   // seq_cst, and before the state: a reader that sees the new state must not see the old
@@ -125,13 +128,19 @@ std::unique_ptr<StreamWriter> Slab::publish(uint32_t slot, std::vector<uint32_t>
   for (size_t i = 0; i < blocks.size(); ++i) table[i].store(blocks[i], std::memory_order_relaxed);
   data.n_blocks.store(static_cast<uint32_t>(blocks.size()), std::memory_order_relaxed);
   for (std::atomic<uint64_t>& committed : control_.committed(slot))
-    committed.store(static_cast<uint64_t>(committed_tokens), std::memory_order_relaxed);
+    committed.store(committed_epochs.size(), std::memory_order_relaxed);
+  std::vector<uint32_t> epochs(committed_epochs.begin(), committed_epochs.end());
+  epochs.resize(blocks.size() * static_cast<size_t>(kKvBlockTokens));
+  const auto shared_epochs = control_.epochs(slot);
+  for (size_t i = 0; i < epochs.size(); ++i)
+    shared_epochs[i].store(epochs[i], std::memory_order_relaxed);
   data.state.store(static_cast<uint32_t>(StreamState::kOpen), std::memory_order_seq_cst);
   ring_doorbell(data.doorbell);
 
   slots_[slot] = SlotUse{.taken = true, .deferred = false, .blocks = blocks};
-  return std::unique_ptr<StreamWriter>(
-      new StreamWriter(shared_from_this(), id, info, std::move(blocks), committed_tokens));
+  return std::unique_ptr<StreamWriter>(new StreamWriter(shared_from_this(), id, info,
+                                                        std::move(blocks), std::move(epochs),
+                                                        std::ssize(committed_epochs)));
 }
 
 // The first `rows` rows of every head, K and V, in all layers. No more: rows behind them may be

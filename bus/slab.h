@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "base/error.h"
@@ -73,7 +74,8 @@ class Slab : public std::enable_shared_from_this<Slab> {
   Result<uint32_t> blocks_needed(const StreamInfo& info, int64_t max_tokens) const;
   Result<uint32_t> free_slot() const;
   std::unique_ptr<StreamWriter> publish(uint32_t slot, std::vector<uint32_t> blocks,
-                                        const StreamInfo& info, int64_t committed_tokens);
+                                        const StreamInfo& info,
+                                        std::span<const uint32_t> committed_epochs);
   void copy_rows(uint32_t from_block, uint32_t to_block, int64_t rows) const;
   void close_stream(uint32_t slot);
   void free_stream(uint32_t slot);

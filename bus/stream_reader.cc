@@ -65,6 +65,14 @@ int64_t StreamReader::committed(int32_t layer) const {
   return static_cast<int64_t>(std::min(tokens, static_cast<uint64_t>(capacity())));
 }
 
+int64_t StreamReader::rope_epoch(int64_t token) const {
+  SUTURE_CHECK(token >= 0 && token < capacity(), "token={} of {}", token, capacity());
+  // relaxed: written before the commit that the caller has seen.
+  const uint32_t epoch = view_->control_->epochs(id().slot)[static_cast<size_t>(token)].load(
+      std::memory_order_relaxed);
+  return std::min(int64_t{epoch}, kMaxRopeEpoch);
+}
+
 Status StreamReader::wait(int32_t layer, int64_t tokens, Deadline deadline) {
   if (tokens < 0 || tokens > capacity())
     return fail(ErrorCode::kInvalidArgument,

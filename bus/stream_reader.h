@@ -60,6 +60,9 @@ class StreamReader {
   }
   int64_t committed(int32_t layer) const;
 
+  // The RoPE epoch of a token below committed(0); at most kMaxRopeEpoch, whatever its owner wrote.
+  int64_t rope_epoch(int64_t token) const;
+
   // To be called when a step starts: ok, kStaleGeneration, kClosed or kLost. A step that has begun
   // may be finished from the mapping whatever happens to the owner.
   Status begin_step() const { return lease_.check(); }

@@ -7,12 +7,14 @@
 namespace suture {
 
 StreamWriter::StreamWriter(std::shared_ptr<Slab> slab, StreamId id, StreamInfo info,
-                           std::vector<uint32_t> blocks, int64_t committed_tokens)
+                           std::vector<uint32_t> blocks, std::vector<uint32_t> epochs,
+                           int64_t committed_tokens)
     : slab_(std::move(slab)),
       id_(id),
       info_(std::move(info)),
       blocks_(std::move(blocks)),
-      committed_(static_cast<size_t>(info_.shape.n_layers), committed_tokens) {}
+      committed_(static_cast<size_t>(info_.shape.n_layers), committed_tokens),
+      epochs_(std::move(epochs)) {}
 
 StreamWriter::~StreamWriter() { close(); }
 
@@ -45,6 +47,23 @@ void StreamWriter::commit(int32_t layer, int64_t tokens) {
 int64_t StreamWriter::committed(int32_t layer) const {
   SUTURE_CHECK(layer >= 0 && layer < n_layers(), "layer={} of {}", layer, n_layers());
   return committed_[static_cast<size_t>(layer)];
+}
+
+void StreamWriter::set_rope_epoch(int64_t first, int64_t n, int64_t epoch) {
+  SUTURE_CHECK(!closed_ && first >= committed(0) && n >= 0 && first + n <= capacity() &&
+                   epoch >= 0 && epoch <= UINT32_MAX,
+               "closed={} first={} n={} committed={} capacity={} epoch={}", closed_, first, n,
+               committed(0), capacity(), epoch);
+  const auto shared = slab_->control().epochs(id_.slot);
+  for (auto token = static_cast<size_t>(first); token < static_cast<size_t>(first + n); ++token) {
+    epochs_[token] = static_cast<uint32_t>(epoch);
+    // relaxed: readers look after they have acquired the count that covers the token.
+    shared[token].store(epochs_[token], std::memory_order_relaxed);
+  }
+}
+
+int64_t StreamWriter::rope_epoch(int64_t token) const {
+  return epochs_.at(static_cast<size_t>(token));
 }
 
 void StreamWriter::close() {

@@ -32,6 +32,9 @@ class StreamWriter {
   // Publishes rows [committed(layer), tokens) of this layer; wakes waiting readers.
   void commit(int32_t layer, int64_t tokens);
   int64_t committed(int32_t layer) const;
+  // The RoPE epoch of tokens [first, first + n), which are not yet committed in any layer.
+  void set_rope_epoch(int64_t first, int64_t n, int64_t epoch);
+  int64_t rope_epoch(int64_t token) const;
   // Bytes of K and V published so far, all layers together.
   uint64_t bytes_published() const { return bytes_published_; }
 
@@ -44,13 +47,15 @@ class StreamWriter {
   friend class Slab;
 
   StreamWriter(std::shared_ptr<Slab> slab, StreamId id, StreamInfo info,
-               std::vector<uint32_t> blocks, int64_t committed_tokens);
+               std::vector<uint32_t> blocks, std::vector<uint32_t> epochs,
+               int64_t committed_tokens);
 
   std::shared_ptr<Slab> slab_;
   StreamId id_;
   StreamInfo info_;
   std::vector<uint32_t> blocks_;    // block table
   std::vector<int64_t> committed_;  // [n_layers]; the owner never trusts the shared copy
+  std::vector<uint32_t> epochs_;    // [capacity] likewise
   uint64_t bytes_published_ = 0;
   bool closed_ = false;
 };

@@ -1,7 +1,9 @@
 #include "launcher/command_inspect.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -44,9 +46,43 @@ std::map<std::string, TypeTotals> totals_by_type(const Checkpoint& checkpoint) {
 // The number that the float's shortest decimal form names: 1e-05, not 9.999999747378752e-06.
 double shortest_double(float value) { return std::strtod(fmt::to_string(value).c_str(), nullptr); }
 
+// "yarn, theta 1000000, factor 4 beyond 32768": one rule of rotation.
+std::string rope_text(const RopeSchedule& rope) {
+  std::string text = fmt::format("theta {}", rope.theta);
+  if (rope.scaling == RopeScaling::kNone) return text;
+  text = fmt::format("{}, {}", rope_scaling_name(rope.scaling), text);
+  if (!rope.long_factors.empty())
+    text += fmt::format(", factors {} to {}", *std::ranges::min_element(rope.long_factors),
+                        *std::ranges::max_element(rope.long_factors));
+  else
+    text += fmt::format(", factor {}", rope.factor);
+  if (rope.scaling == RopeScaling::kLinear || rope.original_positions == 0) return text;
+  return text + fmt::format(", limit {}", rope.original_positions);
+}
+
+// "512 in 15 of 18 layers", or "none".
+std::string window_text(const ModelConfig& config) {
+  std::string text;
+  std::map<int64_t, int> layers_of;  // by window
+  for (const LayerRule& rule : config.layer_rules) layers_of[rule.window] += 1;
+  for (const auto& [window, layers] : layers_of) {
+    if (window == 0) continue;
+    text += fmt::format("{}{} in {} of {} layers", text.empty() ? "" : ", ", window, layers,
+                        config.layer_rules.size());
+  }
+  return text.empty() ? "none" : text;
+}
+
+std::vector<std::string> rope_texts(const ModelConfig& config) {
+  std::vector<std::string> texts;
+  for (const RopeSchedule& rope : config.ropes) texts.push_back(rope_text(rope));
+  return texts;
+}
+
 // Name and value of everything in the configuration, in reading order.
 std::vector<std::pair<std::string, json>> config_rows(const ModelConfig& config) {
   return {{"architecture", config.architecture},
+          {"family", std::string(family_name(config.family))},
           {"layers", config.n_layers},
           {"heads", config.n_heads},
           {"kv_heads", config.n_kv_heads},
@@ -56,9 +92,21 @@ std::vector<std::pair<std::string, json>> config_rows(const ModelConfig& config)
           {"vocab_size", config.vocab_size},
           {"max_positions", config.max_positions},
           {"norm_eps", shortest_double(config.norm_eps)},
+          {"norm_offset", shortest_double(config.norm_offset)},
+          {"embedding_scale", shortest_double(config.embedding_scale)},
+          {"attention_scale", shortest_double(config.attention_scale)},
+          {"score_cap", shortest_double(config.score_cap)},
+          {"logit_cap", shortest_double(config.logit_cap)},
+          {"activation", std::string(activation_name(config.activation))},
           {"rope_theta", shortest_double(config.ropes.empty() ? 0 : config.ropes[0].theta)},
+          {"rope", fmt::format("{}", fmt::join(rope_texts(config), "; windows: "))},
           {"rope_pairing", config.rope_pairing == RopePairing::kHalves ? "halves" : "neighbours"},
+          {"window", window_text(config)},
           {"qkv_bias", config.qkv_bias},
+          {"qk_norm", config.qk_norm},
+          {"post_norms", config.post_norms},
+          {"fused_qkv", config.fused_qkv},
+          {"fused_gate_up", config.fused_gate_up},
           {"tied_embeddings", config.tied_embeddings},
           {"kv_dtype", std::string(dtype_name(config.kv_dtype))}};
 }

@@ -21,6 +21,10 @@ class BusKvCache final : public KvCache {
   int64_t committed(int32_t layer) const override { return writer_->committed(layer); }
   KvLayerView layer_view(int32_t layer) override { return writer_->layer_view(layer); }
   void commit(int32_t layer, int64_t entries) override { writer_->commit(layer, entries); }
+  void set_rope_epoch(int64_t first, int64_t n, int64_t epoch) override {
+    writer_->set_rope_epoch(first, n, epoch);
+  }
+  int64_t rope_epoch(int64_t entry) const override { return writer_->rope_epoch(entry); }
 
  private:
   std::unique_ptr<StreamWriter> writer_;

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "models/test_real_models.h"
-#include "models/weights.h"
 
 namespace suture {
 namespace {
@@ -34,23 +33,29 @@ TEST(CheckpointRealTest, ReadsTheConfigurationOfSmolLm) {
   EXPECT_TRUE(config.tied_embeddings);
 }
 
-// Its family is not built yet: the file can be looked at, and is refused by name when it should
-// run.
-TEST(CheckpointRealTest, GemmaCanBeInspectedAndIsRefusedByName) {
+// The local theta and which layers have a window are not in the file.
+TEST(CheckpointRealTest, ReadsTheConfigurationOfGemma) {
   SUTURE_REQUIRE_REAL_MODEL("gemma-3-270m");
   const auto checkpoint = Checkpoint::open(real_model_path("gemma-3-270m"));
   ASSERT_TRUE(checkpoint) << checkpoint.error().message();
-  EXPECT_EQ((*checkpoint)->config().n_layers, 18);
-  EXPECT_EQ((*checkpoint)->config().head_dim, 256);
+  const ModelConfig& config = (*checkpoint)->config();
+  EXPECT_EQ(config.family, Family::kGemma3);
+  EXPECT_EQ(config.n_layers, 18);
+  EXPECT_EQ(config.head_dim, 256);
+  ASSERT_EQ(config.ropes.size(), 2u);
+  EXPECT_EQ(config.ropes[kGlobalRope].theta, 1e6f);
+  EXPECT_EQ(config.ropes[kLocalRope].theta, 1e4f);
+  EXPECT_EQ(config.layer_rules[4], (LayerRule{512, kLocalRope}));
+  EXPECT_EQ(config.layer_rules[5], (LayerRule{0, kGlobalRope}));
+  EXPECT_EQ(config.layer_rules[17], (LayerRule{0, kGlobalRope}));
+  EXPECT_EQ(config.attention_scale, 1 / 16.0f);
+  EXPECT_FLOAT_EQ(config.embedding_scale, 25.298221f);  // sqrt(640)
+  EXPECT_EQ(config.activation, Activation::kGeluTanh);
+  EXPECT_EQ(config.norm_offset, 0);  // the file stores 1 + w
   const auto vocabulary = (*checkpoint)->vocabulary();
   ASSERT_TRUE(vocabulary) << vocabulary.error().message();
   EXPECT_EQ(vocabulary->pieces.size(), 262144u);
   EXPECT_TRUE(vocabulary->add_bos);
-  const auto device = open_device("cpu", 1).value();
-  const auto weights = load_weights(**checkpoint, *device);
-  ASSERT_FALSE(weights);
-  EXPECT_EQ(weights.error().code, ErrorCode::kUnsupported);
-  EXPECT_THAT(weights.error().what, ::testing::HasSubstr("'gemma3' is not supported yet"));
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "kernels/attention.h"
@@ -83,6 +82,13 @@ Status check_plan(const SequencePlan& plan, const ModelConfig& config) {
 
 }  // namespace
 
+int64_t position_of(const SequencePlan& plan, int64_t entry) {
+  if (plan.own.empty()) return entry;
+  size_t run = 0;
+  while (run + 1 < plan.own.size() && plan.own[run + 1].begin <= entry) ++run;
+  return entry + plan.own[run].position_offset;
+}
+
 struct Forward::State {
   State(const ModelConfig& model, const Weights& model_weights, Stream& work_stream)
       : config(model), weights(model_weights), stream(work_stream) {}
@@ -95,7 +101,7 @@ struct Forward::State {
   DeviceArray<int32_t> ids;        // [rows]
   DeviceArray<int32_t> positions;  // [rows]
   DeviceArray<int32_t> row_ends;   // [kMaxRowRules][rows] see AttentionSegment::row_visible_end
-  DeviceArray<float> frequencies;  // [head_dim / 2] radians per position
+  DeviceArray<float> frequencies;  // [ropes][head_dim / 2] radians per position
   DeviceArray<float> hidden;       // [rows][hidden] the residual stream
   DeviceArray<float> normed;       // [rows][hidden]
   DeviceArray<float> query;        // [rows][n_heads][head_dim], not rotated
@@ -111,6 +117,9 @@ struct Forward::State {
   // Of the run in progress. Host staging must not change before its copies are done.
   std::vector<int32_t> ids_staging;
   std::vector<int32_t> positions_staging;
+  std::vector<float> frequencies_staging;  // as `frequencies`
+  std::vector<float> attention_factors;    // [ropes]
+  int64_t staged_epoch = -1;
   std::vector<int64_t> shifts;               // [variants] rotation_shift of each query variant
   std::vector<AttentionSegment> segments;    // of the layer in progress
   std::vector<const ForeignSegment*> ruled;  // segments with row rules, in the order of row_ends
@@ -121,13 +130,18 @@ struct Forward::State {
   MatmulPath path = MatmulPath::kPrefill;
   int64_t first_entry = 0;
   int64_t n_rows = 0;
+  int64_t total_length = 0;
 
   int64_t q_size() const { return int64_t{config.n_heads} * config.head_dim; }
   int64_t kv_size() const { return int64_t{config.n_kv_heads} * config.head_dim; }
+  const LayerRule& rule_of(int32_t layer) const {
+    return config.layer_rules[static_cast<size_t>(layer)];
+  }
   int64_t end_entry() const { return first_entry + n_rows; }
 
   Status allocate(Device& device);
   Status begin(const ForwardArgs& args);
+  Status stage_ropes(int64_t epoch);
   Status stage_rows(std::span<const int32_t> token_ids);
   Status stage_row_ends();
   void collect_shifts();
@@ -138,6 +152,9 @@ struct Forward::State {
 
   Status multiply(const float* x, const WeightView& w, const float* bias, float* out);
   Status norm(const float* weight);
+  Status add_block(const float* post_norm);
+  Status norm_heads(float* x, const float* weight, int32_t n_heads);
+  RopeArgs rotation_of(int32_t layer);
   Status project_and_append(int32_t layer);
   Status attend(int32_t layer);
   Status attention_block(int32_t layer, const LayerGate* wait_for_segments);
@@ -150,7 +167,7 @@ Status Forward::State::allocate(Device& device) {
   SUTURE_ASSIGN_OR_RETURN(positions, DeviceArray<int32_t>::create(device, rows));
   SUTURE_ASSIGN_OR_RETURN(row_ends, DeviceArray<int32_t>::create(device, kMaxRowRules * rows));
   const std::pair<DeviceArray<float>*, int64_t> arrays[] = {
-      {&frequencies, config.head_dim / 2},
+      {&frequencies, std::ssize(config.ropes) * (config.head_dim / 2)},
       {&hidden, rows * config.hidden_size},
       {&normed, rows * config.hidden_size},
       {&query, rows * q_size()},
@@ -170,10 +187,26 @@ Status Forward::State::allocate(Device& device) {
   positions_staging.reserve(static_cast<size_t>(rows));
   shifts.reserve(64);
   segments.reserve(64);
-  const std::vector<float> host = rope_table(config.ropes[0], config.head_dim, 0).frequencies;
-  SUTURE_RETURN_IF_ERROR(stream.copy_to_device(reinterpret_cast<std::byte*>(frequencies.data()),
-                                               std::as_bytes(std::span(host))));
+  frequencies_staging.reserve(config.ropes.size() * static_cast<size_t>(config.head_dim / 2));
+  attention_factors.reserve(config.ropes.size());
+  SUTURE_RETURN_IF_ERROR(stage_ropes(0));
   return stream.synchronize();
+}
+
+// The tables of the rows to come, unless they are those of the last.
+Status Forward::State::stage_ropes(int64_t epoch) {
+  if (epoch == staged_epoch) return {};
+  frequencies_staging.clear();
+  attention_factors.clear();
+  for (const RopeSchedule& schedule : config.ropes) {
+    const RopeTable table = rope_table(schedule, config.head_dim, epoch);
+    frequencies_staging.insert(frequencies_staging.end(), table.frequencies.begin(),
+                               table.frequencies.end());
+    attention_factors.push_back(table.attention_factor);
+  }
+  staged_epoch = epoch;
+  return stream.copy_to_device(reinterpret_cast<std::byte*>(frequencies.data()),
+                               std::as_bytes(std::span(frequencies_staging)));
 }
 
 Status Forward::State::begin(const ForwardArgs& args) {
@@ -199,6 +232,7 @@ Status Forward::State::begin(const ForwardArgs& args) {
   SUTURE_RETURN_IF_ERROR(check_plan(*plan, config));
   cache = args.cache;
   path = args.path;
+  total_length = args.total_length;
   first_entry = args.cache->size();
   n_rows = rows;
   collect_shifts();
@@ -213,14 +247,16 @@ Status Forward::State::stage_rows(std::span<const int32_t> token_ids) {
   SUTURE_RETURN_IF_ERROR(stream.synchronize());  // the last run's copies
   ids_staging.assign(token_ids.begin(), token_ids.end());
   positions_staging.clear();
-  size_t run = 0;
   for (int64_t entry = first_entry; entry < end_entry(); ++entry) {
-    while (run + 1 < plan->own.size() && plan->own[run + 1].begin <= entry) ++run;
-    const int64_t position = entry + plan->own[run].position_offset;
+    const int64_t position = position_of(*plan, entry);
     if (position < INT32_MIN || position > INT32_MAX)
       return invalid(fmt::format("entry {} has position {}", entry, position));
     positions_staging.push_back(static_cast<int32_t>(position));
   }
+  const int64_t length = std::max(int64_t{positions_staging.back()} + 1, total_length);
+  const int64_t epoch = rope_epoch(config.ropes, length);
+  cache->set_rope_epoch(first_entry, n_rows, epoch);
+  SUTURE_RETURN_IF_ERROR(stage_ropes(epoch));
   SUTURE_RETURN_IF_ERROR(stream.copy_to_device(reinterpret_cast<std::byte*>(ids.data()),
                                                std::as_bytes(std::span(ids_staging))));
   return stream.copy_to_device(reinterpret_cast<std::byte*>(positions.data()),
@@ -312,21 +348,44 @@ Status Forward::State::norm(const float* weight) {
                   normed.data());
 }
 
+// Adds what a block computed to the residual stream.
+Status Forward::State::add_block(const float* post_norm) {
+  if (config.post_norms)
+    SUTURE_RETURN_IF_ERROR(rms_norm(stream, delta.data(), post_norm, n_rows, config.hidden_size,
+                                    config.norm_eps, delta.data()));
+  return add(stream, hidden.data(), delta.data(), n_rows * config.hidden_size);
+}
+
+Status Forward::State::norm_heads(float* x, const float* weight, int32_t n_heads) {
+  if (!config.qk_norm) return {};
+  return rms_norm(stream, x, weight, n_rows * n_heads, config.head_dim, config.norm_eps, x);
+}
+
+// What the rotations of a layer have in common.
+RopeArgs Forward::State::rotation_of(int32_t layer) {
+  const int32_t rope = rule_of(layer).rope;
+  RopeArgs rotation;
+  rotation.frequencies = frequencies.data() + int64_t{rope} * (config.head_dim / 2);
+  rotation.attention_factor = attention_factors[static_cast<size_t>(rope)];
+  rotation.pairing = config.rope_pairing;
+  rotation.head_dim = config.head_dim;
+  return rotation;
+}
+
 // K is stored rotated, V as projected.
 Status Forward::State::project_and_append(int32_t layer) {
   const LayerWeights& w = weights.layers[static_cast<size_t>(layer)];
   SUTURE_RETURN_IF_ERROR(multiply(normed.data(), w.q, w.q_bias, query.data()));
   SUTURE_RETURN_IF_ERROR(multiply(normed.data(), w.k, w.k_bias, key.data()));
   SUTURE_RETURN_IF_ERROR(multiply(normed.data(), w.v, w.v_bias, value.data()));
-  RopeArgs rotation;
+  SUTURE_RETURN_IF_ERROR(norm_heads(query.data(), w.q_norm, config.n_heads));
+  SUTURE_RETURN_IF_ERROR(norm_heads(key.data(), w.k_norm, config.n_kv_heads));
+  RopeArgs rotation = rotation_of(layer);
   rotation.x = key.data();
   rotation.out = key.data();
   rotation.positions = positions.data();
-  rotation.frequencies = frequencies.data();
-  rotation.pairing = config.rope_pairing;
   rotation.n_rows = n_rows;
   rotation.n_heads = config.n_kv_heads;
-  rotation.head_dim = config.head_dim;
   SUTURE_RETURN_IF_ERROR(rope(stream, rotation));
   SUTURE_RETURN_IF_ERROR(kv_append(stream, {key.data(), value.data(), n_rows, first_entry,
                                             config.kv_shape(), cache->layer_view(layer)}));
@@ -342,16 +401,13 @@ Status Forward::State::attend(int32_t layer) {
   for (int64_t first = 0; first < n_rows; first += rows_at_once) {
     const int64_t rows = std::min(rows_at_once, n_rows - first);
     for (int64_t variant = 0; variant < n_variants; ++variant) {
-      RopeArgs rotation;
+      RopeArgs rotation = rotation_of(layer);
       rotation.x = query.data() + first * q_size();
       rotation.out = rotated.data() + variant * rows * q_size();
       rotation.positions = positions.data() + first;
       rotation.position_shift = -shifts[static_cast<size_t>(variant)];
-      rotation.frequencies = frequencies.data();
-      rotation.pairing = config.rope_pairing;
       rotation.n_rows = rows;
       rotation.n_heads = config.n_heads;
-      rotation.head_dim = config.head_dim;
       SUTURE_RETURN_IF_ERROR(rope(stream, rotation));
     }
     AttentionArgs args;
@@ -362,7 +418,9 @@ Status Forward::State::attend(int32_t layer) {
     args.n_variants = static_cast<int32_t>(n_variants);
     args.n_heads = config.n_heads;
     args.shape = config.kv_shape();
-    args.scale = 1.0f / std::sqrt(static_cast<float>(config.head_dim));
+    args.scale = config.attention_scale;
+    args.score_cap = config.score_cap;
+    args.window = rule_of(layer).window;
     args.segments = segments;
     SUTURE_RETURN_IF_ERROR(attention(stream, args));
     for (AttentionSegment& segment : segments)
@@ -379,7 +437,7 @@ Status Forward::State::attention_block(int32_t layer, const LayerGate* wait_for_
     SUTURE_RETURN_IF_ERROR((*wait_for_segments)(layer));
   SUTURE_RETURN_IF_ERROR(attend(layer));
   SUTURE_RETURN_IF_ERROR(multiply(attended.data(), w.attention_out, nullptr, delta.data()));
-  return add(stream, hidden.data(), delta.data(), n_rows * config.hidden_size);
+  return add_block(w.post_attention_norm);
 }
 
 Status Forward::State::mlp_block(int32_t layer) {
@@ -387,10 +445,11 @@ Status Forward::State::mlp_block(int32_t layer) {
   SUTURE_RETURN_IF_ERROR(norm(w.ffn_norm));
   SUTURE_RETURN_IF_ERROR(multiply(normed.data(), w.gate, nullptr, gate.data()));
   SUTURE_RETURN_IF_ERROR(multiply(normed.data(), w.up, nullptr, up.data()));
+  const auto gated = config.activation == Activation::kSilu ? gated_silu : gated_gelu_tanh;
   SUTURE_RETURN_IF_ERROR(
-      gated_silu(stream, gate.data(), up.data(), n_rows * config.ffn_size, gate.data()));
+      gated(stream, gate.data(), up.data(), n_rows * config.ffn_size, gate.data()));
   SUTURE_RETURN_IF_ERROR(multiply(gate.data(), w.down, nullptr, delta.data()));
-  return add(stream, hidden.data(), delta.data(), n_rows * config.hidden_size);
+  return add_block(w.post_ffn_norm);
 }
 
 Result<std::unique_ptr<Forward>> Forward::create(const ModelConfig& config, const Weights& weights,
@@ -407,8 +466,8 @@ Forward::~Forward() = default;
 Result<const float*> Forward::run(const ForwardArgs& args) {
   State& s = *state_;
   SUTURE_RETURN_IF_ERROR(s.begin(args));
-  SUTURE_RETURN_IF_ERROR(
-      embedding(s.stream, s.weights.embedding, s.ids.data(), s.n_rows, 1.0f, s.hidden.data()));
+  SUTURE_RETURN_IF_ERROR(embedding(s.stream, s.weights.embedding, s.ids.data(), s.n_rows,
+                                   s.config.embedding_scale, s.hidden.data()));
   for (int32_t layer = 0; layer < s.config.n_layers; ++layer) {
     SUTURE_RETURN_IF_ERROR(s.attention_block(layer, args.gate));
     SUTURE_RETURN_IF_ERROR(s.mlp_block(layer));
@@ -427,6 +486,9 @@ Result<const float*> Forward::logits(int64_t first_row, int64_t n_rows) {
                                   s.config.hidden_size, s.config.norm_eps, s.normed.data()));
   SUTURE_RETURN_IF_ERROR(matmul(
       s.stream, {s.normed.data(), s.weights.output, nullptr, s.logits.data(), n_rows, s.path}));
+  if (s.config.logit_cap > 0)
+    SUTURE_RETURN_IF_ERROR(
+        soft_cap(s.stream, s.logits.data(), n_rows * s.config.vocab_size, s.config.logit_cap));
   return s.logits.data();
 }
 

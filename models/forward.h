@@ -51,6 +51,9 @@ struct SequencePlan {
   std::vector<ForeignSegment> after;   // merged after all own runs (aligned)
 };
 
+// Where the plan puts an entry of the sequence's own cache.
+int64_t position_of(const SequencePlan& plan, int64_t entry);
+
 // Called before a layer's attention; returns when the foreign segments have what the rows
 // [first_row, first_row + n_rows) of the cache need in that layer. Empty = nothing to wait for.
 using LayerGate = std::function<Status(int32_t layer)>;
@@ -61,7 +64,10 @@ struct ForwardArgs {
   KvCache* cache = nullptr;            // rows become its entries size() .. size() + n_rows
   const SequencePlan* plan = nullptr;  // nullptr = the sequence alone, positions from 0
   const LayerGate* gate = nullptr;     // may be nullptr
-  int64_t first_logits_row = 0;        // logits are computed for rows [first_logits_row, n_rows)
+  // Positions of the whole text that is being read, by which a rope that depends on the length
+  // rotates these rows; 0 = up to the last of them.
+  int64_t total_length = 0;
+  int64_t first_logits_row = 0;  // logits are computed for rows [first_logits_row, n_rows)
 };
 
 class Forward {

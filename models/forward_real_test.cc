@@ -23,6 +23,8 @@ struct RealModel {
 
 std::ostream& operator<<(std::ostream& out, const RealModel& model) { return out << model.name; }
 
+constexpr int64_t kCapacity = 640;  // entries; the longest prompt has 590 tokens
+
 // Largest allowed differences from the reference, in natural logarithms.
 struct Limits {
   double top_logit;  // of the 20 best
@@ -40,7 +42,7 @@ class ForwardRealTest : public ::testing::TestWithParam<RealModel> {
     model_ = std::move(*model);
     std::ifstream file(std::string(SUTURE_TEST_DATA_DIR) + "/real/" + GetParam().golden);
     golden_ = nlohmann::json::parse(file);
-    ASSERT_EQ(golden_["prompts"].size(), 8u);
+    ASSERT_GE(golden_["prompts"].size(), 8u);
     scratch_ = model_->device().allocate(sizeof(float)).value();
   }
 
@@ -90,7 +92,8 @@ class ForwardRealTest : public ::testing::TestWithParam<RealModel> {
 INSTANTIATE_TEST_SUITE_P(Models, ForwardRealTest,
                          ::testing::Values(RealModel{"smollm2-135m-instruct", "smol.json"},
                                            RealModel{"qwen2.5-coder-0.5b-instruct", "q05.json"},
-                                           RealModel{"qwen2.5-coder-1.5b-instruct", "q15.json"}),
+                                           RealModel{"qwen2.5-coder-1.5b-instruct", "q15.json"},
+                                           RealModel{"gemma-3-270m", "gemma.json"}),
                          [](const auto& test) {
                            return std::filesystem::path(test.param.golden).stem().string();
                          });
@@ -106,17 +109,21 @@ TEST_P(ForwardRealTest, Float32PassMatchesTheReference) {
   for (const auto& prompt : golden_["prompts"]) {
     SCOPED_TRACE(prompt["name"]);
     const auto ids = prompt["ids"].get<std::vector<int32_t>>();
-    auto cache = make_heap_kv_cache(model_->device(), config.kv_shape(), kPrefillGrid).value();
-    ForwardArgs args;
-    args.token_ids = ids;
-    args.cache = cache.get();
-    args.first_logits_row = std::ssize(ids);
-    ASSERT_TRUE(forward->run(args));
+    auto cache = make_heap_kv_cache(model_->device(), config.kv_shape(), kCapacity).value();
     const float* block = nullptr;  // rows from a multiple of kMaxLogitsRows on
     const auto logits_at = [&](int64_t row) {
+      const int64_t left = std::ssize(ids) - row;
+      if (row % kPrefillGrid == 0) {
+        ForwardArgs args;
+        args.token_ids = std::span(ids).subspan(static_cast<size_t>(row));
+        args.token_ids = args.token_ids.first(static_cast<size_t>(std::min(left, kPrefillGrid)));
+        args.cache = cache.get();
+        args.first_logits_row = std::ssize(args.token_ids);
+        EXPECT_TRUE(forward->run(args));
+      }
       const int64_t in_block = row % Forward::kMaxLogitsRows;
-      const int64_t rows = std::min(Forward::kMaxLogitsRows, std::ssize(ids) - row);
-      if (in_block == 0) block = forward->logits(row, rows).value();
+      const int64_t rows = std::min(Forward::kMaxLogitsRows, left);
+      if (in_block == 0) block = forward->logits(row % kPrefillGrid, rows).value();
       return block + in_block * config.vocab_size;
     };
     check_every_token(prompt, logits_at, kLimits);
@@ -131,7 +138,7 @@ TEST_P(ForwardRealTest, HalfPrecisionCacheAndQuantisedDecodingStayClose) {
   for (const auto& prompt : golden_["prompts"]) {
     SCOPED_TRACE(prompt["name"]);
     const auto ids = prompt["ids"].get<std::vector<int32_t>>();
-    auto cache = model_->make_cache(kPrefillGrid).value();
+    auto cache = model_->make_cache(kCapacity).value();
     PrefillArgs args;
     args.token_ids = ids;
     args.cache = cache.get();

@@ -16,7 +16,6 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr float kLogitTolerance = 1e-3f;  // of the reference values
-constexpr float kKvTolerance = 1e-4f;
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 // The first `end` entries of another cache, at positions that equal their index.
@@ -31,6 +30,7 @@ ForeignSegment segment_of(KvCache& cache, int64_t end, Visibility visibility) {
 
 class ForwardTest : public ::testing::TestWithParam<const char*> {
  protected:
+  void SetUp() override { prompt_.resize(24); }  // some prompts are longer
   std::unique_ptr<KvCache> make_cache() { return model_->make_cache(512).value(); }
   std::vector<float> logits_of(std::span<const int32_t> ids, KvCache& cache,
                                const SequencePlan* plan = nullptr) {
@@ -46,38 +46,11 @@ class ForwardTest : public ::testing::TestWithParam<const char*> {
   std::vector<int32_t> prompt_ = golden_.ids("input_ids");
 };
 
-INSTANTIATE_TEST_SUITE_P(Tiny, ForwardTest, ::testing::Values("llama", "qwen2"),
+// Those whose rope does not depend on the length: then it leaves no trace how a text was cut.
+INSTANTIATE_TEST_SUITE_P(Tiny, ForwardTest,
+                         ::testing::Values("llama", "qwen2", "qwen3", "phi3", "gemma", "gemma2",
+                                           "gemma3_text", "qwen2_rope_yarn"),
                          [](const auto& test) { return std::string(test.param); });
-
-TEST_P(ForwardTest, PromptMatchesTheReference) {
-  auto cache = make_cache();
-  const auto logits = logits_of(prompt_, *cache);
-  EXPECT_LE(max_difference(logits, golden_.floats("logits")), kLogitTolerance);
-  for (int32_t layer = 0; layer < model_->config().n_layers; ++layer) {
-    const KvRows rows = read_rows(*model_, *cache, layer);
-    EXPECT_LE(max_difference(rows.key, golden_.floats(fmt::format("k.{}", layer))), kKvTolerance);
-    EXPECT_LE(max_difference(rows.value, golden_.floats(fmt::format("v.{}", layer))), kKvTolerance);
-  }
-}
-
-TEST_P(ForwardTest, GreedyDecodingMatchesTheReference) {
-  auto cache = make_cache();
-  const auto expected_ids = golden_.ids("greedy_ids");
-  const auto expected_logits = golden_.floats("decode_logits");
-  PrefillArgs args;
-  args.token_ids = prompt_;
-  args.cache = cache.get();
-  auto logits = model_->prefill(args);
-  for (size_t step = 0; step < expected_ids.size(); ++step) {
-    ASSERT_TRUE(logits) << logits.error().message();
-    const auto host = to_host(*model_, *logits, model_->config().vocab_size);
-    EXPECT_LE(max_difference(host, row(expected_logits, static_cast<int64_t>(step))),
-              kLogitTolerance);
-    const auto best = std::max_element(host.begin(), host.end()) - host.begin();
-    ASSERT_EQ(best, expected_ids[step]) << "step " << step;
-    logits = model_->decode(static_cast<int32_t>(best), *cache);
-  }
-}
 
 TEST_P(ForwardTest, ChunksGiveTheSameBits) {
   auto whole_cache = make_cache();

@@ -22,7 +22,8 @@ class HeapKvCache final : public KvCache {
         capacity_(capacity),
         arena_(std::move(arena)),
         block_ids_(std::move(block_ids)),
-        committed_(static_cast<size_t>(shape.n_layers), 0) {}
+        committed_(static_cast<size_t>(shape.n_layers), 0),
+        epochs_(static_cast<size_t>(capacity), 0) {}
 
   const KvShape& shape() const override { return shape_; }
   int64_t capacity() const override { return capacity_; }
@@ -35,6 +36,14 @@ class HeapKvCache final : public KvCache {
     SUTURE_CHECK(entries <= capacity_, "entries={} capacity={}", entries, capacity_);
     committed_.at(layer) = std::max(committed_.at(layer), entries);
   }
+  void set_rope_epoch(int64_t first, int64_t n, int64_t epoch) override {
+    SUTURE_CHECK(first >= 0 && n >= 0 && first + n <= capacity_ && epoch <= UINT32_MAX,
+                 "first={} n={} capacity={} epoch={}", first, n, capacity_, epoch);
+    std::fill_n(epochs_.begin() + first, n, static_cast<uint32_t>(epoch));
+  }
+  int64_t rope_epoch(int64_t entry) const override {
+    return epochs_.at(static_cast<size_t>(entry));
+  }
 
  private:
   KvShape shape_;
@@ -42,6 +51,7 @@ class HeapKvCache final : public KvCache {
   std::unique_ptr<Buffer> arena_;      // [n_layers][n_blocks] blocks
   std::unique_ptr<Buffer> block_ids_;  // [n_blocks] uint32
   std::vector<int64_t> committed_;     // [n_layers] entries
+  std::vector<uint32_t> epochs_;       // [capacity]
 };
 
 }  // namespace

@@ -21,6 +21,10 @@ class KvCache {
   virtual KvLayerView layer_view(int32_t layer) = 0;
   // Entries below `entries` of this layer are written and never change again.
   virtual void commit(int32_t layer, int64_t entries) = 0;
+  // The epoch (kernels/rope_schedule.h) whose tables rotate entries [first, first + n): said before
+  // they are written, and kept while they live.
+  virtual void set_rope_epoch(int64_t first, int64_t n, int64_t epoch) = 0;
+  virtual int64_t rope_epoch(int64_t entry) const = 0;
   // Entries valid in every layer.
   int64_t size() const { return committed(shape().n_layers - 1); }
 };

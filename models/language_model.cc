@@ -52,7 +52,8 @@ Result<const float*> LanguageModel::prefill(const PrefillArgs& args) {
 // Rows [begin, end) of the prompt; returns the logits of the last if it is the prompt's last.
 Result<const float*> LanguageModel::run_chunk(const PrefillArgs& args, int64_t begin, int64_t end) {
   const int64_t rows = end - begin;
-  const bool is_last = end == std::ssize(args.token_ids);
+  const int64_t n_tokens = std::ssize(args.token_ids);
+  const bool is_last = end == n_tokens;
   const int64_t first_entry = args.cache->size();
   if (args.on_chunk) SUTURE_RETURN_IF_ERROR(args.on_chunk(first_entry, first_entry + rows));
   ForwardArgs pass;
@@ -61,6 +62,9 @@ Result<const float*> LanguageModel::run_chunk(const PrefillArgs& args, int64_t b
   pass.cache = args.cache;
   pass.plan = args.plan;
   pass.gate = args.gate;
+  // All chunks of a prompt are rotated as if it had been read in one go.
+  const int64_t last_entry = first_entry + n_tokens - begin - 1;
+  pass.total_length = (args.plan == nullptr ? last_entry : position_of(*args.plan, last_entry)) + 1;
   pass.first_logits_row = is_last && !args.on_logits ? rows - 1 : rows;
   SUTURE_ASSIGN_OR_RETURN(const float* logits, forward_->run(pass));
   if (!args.on_logits) return logits;

@@ -34,8 +34,8 @@ std::unique_ptr<LanguageModel> load_tiny(std::string_view name, int threads) {
   return LanguageModel::load(tiny_folder(name), {.threads = threads}).value();
 }
 
-Golden::Golden(std::string_view name) {
-  const auto path = tiny_folder(name) / "golden.safetensors";
+Golden::Golden(std::string_view name, std::string_view file) {
+  const auto path = tiny_folder(name) / fmt::format("{}.safetensors", file);
   mapping_ = Mapping::file(path).value();
   file_ = SafetensorsFile::parse(mapping_.bytes(), path.string()).value();
 }

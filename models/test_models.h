@@ -17,14 +17,14 @@
 
 namespace suture {
 
-// A folder of tests/data/tiny: "llama", "qwen2".
+// A folder of tests/data/tiny: "llama", "gemma2".
 std::filesystem::path tiny_folder(std::string_view name);
 std::unique_ptr<LanguageModel> load_tiny(std::string_view name, int threads = 1);
 
 // The reference values of such a folder.
 class Golden {
  public:
-  explicit Golden(std::string_view name);
+  explicit Golden(std::string_view name, std::string_view file = "golden");
   std::vector<int32_t> ids(std::string_view tensor) const;
   std::vector<float> floats(std::string_view tensor) const;
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "models/gguf_config.h"
+
 namespace suture {
 namespace {
 
@@ -19,12 +21,6 @@ class WeightLoader {
   Result<Weights> run() {
     const ModelConfig& config = checkpoint_.config();
     SUTURE_RETURN_IF_ERROR(check_runnable(config, where_));
-    const bool runs = config.family == Family::kLlama || config.family == Family::kQwen2;
-    const bool plain = config.ropes.size() == 1 && config.ropes[0].scaling == RopeScaling::kNone;
-    if (!runs || !plain)
-      return fail(ErrorCode::kUnsupported,
-                  fmt::format("architecture '{}' is not supported yet", config.architecture),
-                  where_);
     SUTURE_ASSIGN_OR_RETURN(stream_, device_.make_stream());
     const int64_t hidden = config.hidden_size;
     SUTURE_ASSIGN_OR_RETURN(weights_.embedding,
@@ -33,7 +29,7 @@ class WeightLoader {
       SUTURE_ASSIGN_OR_RETURN(LayerWeights loaded, load_layer(fmt::format("blk.{}.", layer)));
       weights_.layers.push_back(loaded);
     }
-    SUTURE_ASSIGN_OR_RETURN(weights_.output_norm, vector("output_norm.weight", hidden));
+    SUTURE_ASSIGN_OR_RETURN(weights_.output_norm, norm("output_norm.weight", hidden));
     weights_.output = weights_.embedding;
     if (!config.tied_embeddings) {
       SUTURE_ASSIGN_OR_RETURN(weights_.output, matrix("output.weight", config.vocab_size, hidden));
@@ -44,15 +40,46 @@ class WeightLoader {
 
  private:
   Result<LayerWeights> load_layer(const std::string& prefix) {
+    LayerWeights layer;
+    SUTURE_RETURN_IF_ERROR(load_norms(prefix, layer));
+    SUTURE_RETURN_IF_ERROR(load_attention(prefix, layer));
+    SUTURE_RETURN_IF_ERROR(load_mlp(prefix, layer));
+    return layer;
+  }
+
+  Status load_norms(const std::string& prefix, LayerWeights& layer) {
+    const ModelConfig& config = checkpoint_.config();
+    const int64_t hidden = config.hidden_size;
+    SUTURE_ASSIGN_OR_RETURN(layer.attention_norm, norm(prefix + "attn_norm.weight", hidden));
+    SUTURE_ASSIGN_OR_RETURN(layer.ffn_norm, norm(prefix + "ffn_norm.weight", hidden));
+    if (config.qk_norm) {
+      SUTURE_ASSIGN_OR_RETURN(layer.q_norm, norm(prefix + "attn_q_norm.weight", config.head_dim));
+      SUTURE_ASSIGN_OR_RETURN(layer.k_norm, norm(prefix + "attn_k_norm.weight", config.head_dim));
+    }
+    if (config.post_norms) {
+      SUTURE_ASSIGN_OR_RETURN(layer.post_attention_norm,
+                              norm(prefix + "post_attention_norm.weight", hidden));
+      SUTURE_ASSIGN_OR_RETURN(layer.post_ffn_norm, norm(prefix + "post_ffw_norm.weight", hidden));
+    }
+    return {};
+  }
+
+  Status load_attention(const std::string& prefix, LayerWeights& layer) {
     const ModelConfig& config = checkpoint_.config();
     const int64_t hidden = config.hidden_size;
     const int64_t q_size = int64_t{config.n_heads} * config.head_dim;
     const int64_t kv_size = int64_t{config.n_kv_heads} * config.head_dim;
-    LayerWeights layer;
-    SUTURE_ASSIGN_OR_RETURN(layer.attention_norm, vector(prefix + "attn_norm.weight", hidden));
-    SUTURE_ASSIGN_OR_RETURN(layer.q, matrix(prefix + "attn_q.weight", q_size, hidden));
-    SUTURE_ASSIGN_OR_RETURN(layer.k, matrix(prefix + "attn_k.weight", kv_size, hidden));
-    SUTURE_ASSIGN_OR_RETURN(layer.v, matrix(prefix + "attn_v.weight", kv_size, hidden));
+    if (config.fused_qkv) {
+      SUTURE_ASSIGN_OR_RETURN(const WeightView qkv,
+                              matrix(prefix + "attn_qkv.weight", q_size + 2 * kv_size, hidden));
+      layer.q = rows_of(qkv, 0, q_size);
+      layer.k = rows_of(qkv, q_size, kv_size);
+      layer.v = rows_of(qkv, q_size + kv_size, kv_size);
+    } else {
+      SUTURE_ASSIGN_OR_RETURN(layer.q, matrix(prefix + "attn_q.weight", q_size, hidden));
+      SUTURE_ASSIGN_OR_RETURN(layer.k, matrix(prefix + "attn_k.weight", kv_size, hidden));
+      SUTURE_ASSIGN_OR_RETURN(layer.v, matrix(prefix + "attn_v.weight", kv_size, hidden));
+    }
     if (config.qkv_bias) {
       SUTURE_ASSIGN_OR_RETURN(layer.q_bias, vector(prefix + "attn_q.bias", q_size));
       SUTURE_ASSIGN_OR_RETURN(layer.k_bias, vector(prefix + "attn_k.bias", kv_size));
@@ -60,13 +87,29 @@ class WeightLoader {
     }
     SUTURE_ASSIGN_OR_RETURN(layer.attention_out,
                             matrix(prefix + "attn_output.weight", hidden, q_size));
-    SUTURE_ASSIGN_OR_RETURN(layer.ffn_norm, vector(prefix + "ffn_norm.weight", hidden));
-    SUTURE_ASSIGN_OR_RETURN(layer.gate,
-                            matrix(prefix + "ffn_gate.weight", config.ffn_size, hidden));
-    SUTURE_ASSIGN_OR_RETURN(layer.up, matrix(prefix + "ffn_up.weight", config.ffn_size, hidden));
-    SUTURE_ASSIGN_OR_RETURN(layer.down,
-                            matrix(prefix + "ffn_down.weight", hidden, config.ffn_size));
-    return layer;
+    return {};
+  }
+
+  Status load_mlp(const std::string& prefix, LayerWeights& layer) {
+    const int64_t hidden = checkpoint_.config().hidden_size;
+    const int64_t ffn = checkpoint_.config().ffn_size;
+    if (checkpoint_.config().fused_gate_up) {
+      SUTURE_ASSIGN_OR_RETURN(const WeightView both,
+                              matrix(prefix + "ffn_up.weight", 2 * ffn, hidden));
+      layer.gate = rows_of(both, 0, ffn);
+      layer.up = rows_of(both, ffn, ffn);
+    } else {
+      SUTURE_ASSIGN_OR_RETURN(layer.gate, matrix(prefix + "ffn_gate.weight", ffn, hidden));
+      SUTURE_ASSIGN_OR_RETURN(layer.up, matrix(prefix + "ffn_up.weight", ffn, hidden));
+    }
+    SUTURE_ASSIGN_OR_RETURN(layer.down, matrix(prefix + "ffn_down.weight", hidden, ffn));
+    return {};
+  }
+
+  // Rows [first, first + rows) of a matrix.
+  static WeightView rows_of(const WeightView& matrix, int64_t first, int64_t rows) {
+    const auto row_bytes = static_cast<int64_t>(*dtype_bytes(matrix.dtype, matrix.cols));
+    return {matrix.dtype, matrix.data + first * row_bytes, rows, matrix.cols};
   }
 
   Result<const TensorInfo*> take(const std::string& name, const std::vector<int64_t>& shape) {
@@ -99,21 +142,26 @@ class WeightLoader {
   }
 
   // Norms and biases are small and used as float32, whatever their stored type.
-  Result<const float*> vector(const std::string& name, int64_t width) {
+  Result<const float*> vector(const std::string& name, int64_t width, float offset = 0) {
     SUTURE_ASSIGN_OR_RETURN(const TensorInfo* tensor, take(name, {width}));
     if (is_quantised(tensor->dtype))
       return fail(ErrorCode::kUnsupported,
                   fmt::format("tensor '{}' is a {} vector, expected f32, f16 or bf16", name,
                               tensor->type_name()),
                   where_);
-    if (tensor->dtype == DType::kF32) {
+    if (tensor->dtype == DType::kF32 && offset == 0) {
       SUTURE_ASSIGN_OR_RETURN(const std::byte* data, place(tensor->data));
       return reinterpret_cast<const float*>(data);
     }
     std::vector<float> values(static_cast<size_t>(width));
     SUTURE_RETURN_IF_ERROR(dequantise(tensor->dtype, tensor->data.data(), width, values.data()));
+    for (float& value : values) value += offset;
     SUTURE_ASSIGN_OR_RETURN(const std::byte* data, copy(std::as_bytes(std::span(values))));
     return reinterpret_cast<const float*>(data);
+  }
+
+  Result<const float*> norm(const std::string& name, int64_t width) {
+    return vector(name, width, checkpoint_.config().norm_offset);
   }
 
   // Safetensors promise no alignment; kernels want that of a float.
@@ -136,7 +184,7 @@ class WeightLoader {
   // and its answers would be wrong without a word.
   Status refuse_unused() const {
     for (const TensorInfo* tensor : checkpoint_.tensors()) {
-      if (!used_.contains(tensor))
+      if (!used_.contains(tensor) && !is_config_tensor(tensor->name))
         return fail(ErrorCode::kUnsupported,
                     fmt::format("tensor '{}' {} has no place in architecture '{}'", tensor->name,
                                 shape_text(tensor->shape), checkpoint_.config().architecture),

@@ -13,17 +13,21 @@ namespace suture {
 
 struct LayerWeights {
   const float* attention_norm = nullptr;  // [hidden]
+  const float* q_norm = nullptr;          // [head_dim], with qk_norm
+  const float* k_norm = nullptr;          // [head_dim], with qk_norm
   WeightView q;                           // [n_heads * head_dim][hidden]
   WeightView k;                           // [n_kv_heads * head_dim][hidden]
   WeightView v;                           // [n_kv_heads * head_dim][hidden]
   const float* q_bias = nullptr;          // [n_heads * head_dim] or nullptr
   const float* k_bias = nullptr;          // [n_kv_heads * head_dim] or nullptr
   const float* v_bias = nullptr;
-  WeightView attention_out;         // [hidden][n_heads * head_dim]
-  const float* ffn_norm = nullptr;  // [hidden]
-  WeightView gate;                  // [ffn][hidden]
-  WeightView up;                    // [ffn][hidden]
-  WeightView down;                  // [hidden][ffn]
+  WeightView attention_out;                    // [hidden][n_heads * head_dim]
+  const float* post_attention_norm = nullptr;  // [hidden], with post_norms
+  const float* ffn_norm = nullptr;             // [hidden]
+  WeightView gate;                             // [ffn][hidden]
+  WeightView up;                               // [ffn][hidden]
+  WeightView down;                             // [hidden][ffn]
+  const float* post_ffn_norm = nullptr;        // [hidden], with post_norms
 };
 
 struct Weights {

@@ -74,15 +74,15 @@ TEST(CommandsRealTest, ACutModelFileIsCorrupt) {
   }
 }
 
-TEST(CommandsRealTest, AModelOfAnotherFamilyIsInspectedButNotRun) {
+TEST(CommandsRealTest, GemmaIsInspectedAndScored) {
   SUTURE_REQUIRE_PULLED("gemma-3-270m");
   const json inspected = run_suture({"inspect", "gemma-3-270m", "--json"}).json();
-  EXPECT_EQ(inspected["runnable"], false);
-  EXPECT_EQ(inspected["config"]["architecture"], "gemma3");
+  EXPECT_EQ(inspected["runnable"], true);
+  EXPECT_EQ(inspected["config"]["family"], "gemma3");
+  EXPECT_EQ(inspected["config"]["window"], "512 in 15 of 18 layers");
   const SutureRun run = run_suture({"score", "gemma-3-270m", "--ids", "-", "--json"}, "[2, 3]");
-  EXPECT_EQ(run.exit_code, 1);
-  EXPECT_EQ(run.json()["error"]["code"], "unsupported");
-  EXPECT_NE(run.errors.find("gemma3"), std::string::npos) << run.errors;
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_EQ(run.json()["token_nll"].size(), 1u);
 }
 
 }  // namespace

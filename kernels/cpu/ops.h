@@ -22,6 +22,9 @@ Status embedding_cpu(CpuStream& stream, const WeightView& table, const int32_t* 
 void rms_norm_cpu(CpuStream& stream, const float* x, const float* weight, int64_t n_rows,
                   int64_t width, float eps, float* out);
 void gated_silu_cpu(CpuStream& stream, const float* gate, const float* up, int64_t n, float* out);
+void gated_gelu_tanh_cpu(CpuStream& stream, const float* gate, const float* up, int64_t n,
+                         float* out);
+void soft_cap_cpu(CpuStream& stream, float* x, int64_t n, float cap);
 void add_cpu(CpuStream& stream, float* x, const float* y, int64_t n);
 void rope_cpu(CpuStream& stream, const RopeArgs& args);
 void top_k_cpu(const float* logits, int64_t n, int64_t k, int32_t* ids, float* values);
