@@ -19,6 +19,7 @@ Generation::Generation(const GenerateRequest& request, LanguageModel& model, Bro
       model_(model),
       cancelled_(cancelled),
       trace_(trace),
+      text_(request.token_ids),
       stitching_(request, model.config(), broker, cancelled) {}
 
 Status Generation::run(const OpenStreamFn& open_stream, TokenRingWriter& ring, GenerateDone& done) {
@@ -77,13 +78,14 @@ Status Generation::decode(TokenRingWriter& ring, GenerateDone& done) {
   for (int64_t index = 0; index < request_.max_tokens; ++index) {
     SUTURE_ASSIGN_OR_RETURN(const int32_t token,
                             sampler_->sample(model_.stream(), logits_, request_.sampling,
-                                             request_.first_new_position + index));
+                                             request_.first_new_position + index, text_));
     if (std::ranges::find(request_.end_ids, token) != request_.end_ids.end()) {
       done.reason = FinishReason::kStop;
       break;
     }
     SUTURE_RETURN_IF_ERROR(wait_for_credit(ring));
     SUTURE_RETURN_IF_ERROR(ring.push(token));
+    text_.push_back(token);
     figures_.decoded_tokens = index + 1;
     figures_.decode_seconds = seconds_since(start);
     if (index + 1 < request_.max_tokens) SUTURE_RETURN_IF_ERROR(step(token, index));

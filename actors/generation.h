@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "actors/messages.h"
 #include "actors/stitching.h"
@@ -41,6 +42,7 @@ class Generation {
   LanguageModel& model_;
   const std::atomic<bool>& cancelled_;
   TraceLog& trace_;
+  std::vector<int32_t> text_;  // all own tokens so far
   Stitching stitching_;
   std::unique_ptr<BusKvCache> cache_;
   std::unique_ptr<Sampler> sampler_;

@@ -14,6 +14,7 @@
 #include <set>
 #include <utility>
 
+#include "actors/answer_reader.h"
 #include "actors/caf_system.h"
 #include "actors/coordinator_actor.h"
 #include "actors/launch_preparation.h"
@@ -27,9 +28,8 @@ namespace suture {
 namespace {
 
 constexpr const char* kLauncherName = "launcher";
-constexpr std::chrono::milliseconds kRingSlice{100};  // then look whether the request has ended
-// Tokens the master may be ahead of what was read from the ring.
-constexpr uint64_t kCreditWindow = 32;
+constexpr std::chrono::milliseconds kReportSlice{
+    100};  // then look whether the request was cancelled
 
 Result<std::string> random_secret() {
   unsigned char bytes[32];
@@ -69,6 +69,7 @@ Status validate(const AskOptions& options, int64_t max_seq_len) {
         ErrorCode::kInvalidArgument,
         fmt::format("{} tokens asked for, 1 to {} are possible", options.max_tokens, max_seq_len),
         "request");
+  SUTURE_RETURN_IF_ERROR(validate_stop_strings(options.stop));
   return validate(options.sampling);
 }
 
@@ -262,67 +263,6 @@ std::optional<AnswerReport> Launch::State::take_report() {
 
 namespace {
 
-// Reads one answer's tokens from the ring and grants credit for more.
-class AnswerReader {
- public:
-  AnswerReader(std::shared_ptr<TokenRing> ring, const Tokenizer& tokenizer,
-               const std::function<void(std::string_view)>& on_text, Answer& answer)
-      : ring_(std::move(ring)),
-        tokens_(ring_),
-        decoder_(tokenizer),
-        on_text_(on_text),
-        answer_(answer),
-        start_ns_(monotonic_ns()) {
-    grant();
-  }
-
-  // Takes what comes within one slice. False when the producer has finished or is gone.
-  bool read_slice() {
-    const auto next = tokens_.wait_next(deadline_in(kRingSlice));
-    if (!next) return next.error().code == ErrorCode::kTimeout;
-    if (!next->has_value()) return false;
-    take(**next);
-    grant();
-    return true;
-  }
-
-  // What is in the ring already; the producer has stopped.
-  void drain() {
-    while (true) {
-      const auto next = tokens_.try_next();
-      if (!next || !next->has_value()) return;
-      take(**next);
-    }
-  }
-
-  void finish() {
-    emit(decoder_.finish());
-    answer_.seconds = seconds_since(start_ns_);
-  }
-
- private:
-  void grant() {
-    ring_->grant(std::min<uint64_t>(tokens_.cursor() + kCreditWindow, ring_->capacity()));
-  }
-  void take(const RingToken& token) {
-    if (answer_.token_ids.empty()) answer_.first_token_seconds = seconds_since(start_ns_);
-    answer_.token_ids.push_back(token.id);
-    emit(decoder_.push(token.id));
-  }
-  void emit(const std::string& text) {
-    if (text.empty()) return;
-    answer_.text += text;
-    on_text_(text);
-  }
-
-  std::shared_ptr<TokenRing> ring_;
-  TokenRingReader tokens_;
-  StreamingDecoder decoder_;
-  const std::function<void(std::string_view)>& on_text_;
-  Answer& answer_;
-  int64_t start_ns_;
-};
-
 void take_over(AnswerReport report, Answer& answer) {
   answer.reason = report.reason;
   answer.prompt_tokens = report.prompt_tokens;
@@ -343,8 +283,7 @@ Result<Answer> Launch::ask(const AskOptions& options,
   const std::string ring_name = fmt::format("answer/{}", request);
   SUTURE_ASSIGN_OR_RETURN(auto ring, state.open_ring(ring_name, options.max_tokens));
 
-  Answer answer;
-  AnswerReader reader(ring, state.prepared.encodings->tokenizer(), on_text, answer);
+  AnswerReader reader(ring, state.prepared.encodings->tokenizer(), options.stop, on_text);
   tell_question(state.coordinator, {request, state.prepared.prompts->tail(options.text),
                                     options.max_tokens, options.sampling, ring_name});
   bool producing = true;
@@ -356,15 +295,17 @@ Result<Answer> Launch::ask(const AskOptions& options,
       producing = reader.read_slice();
     } else {
       std::unique_lock lock(state.mutex);
-      state.changed.wait_for(lock, kRingSlice, [&] { return state.report.has_value(); });
+      state.changed.wait_for(lock, kReportSlice, [&] { return state.report.has_value(); });
     }
     report = state.take_report();
   }
   reader.drain();  // the report may have overtaken the last tokens
-  reader.finish();
   static_cast<void>(state.client->withdraw_ring(ring_name));
   if (report->outcome.failed) return tl::unexpected<Error>(report->outcome.status().error());
+  Answer answer;
+  reader.finish(answer);
   take_over(std::move(*report), answer);
+  if (reader.stopped()) answer.reason = FinishReason::kStop;
   return answer;
 }
 

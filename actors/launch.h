@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "actors/figures.h"
+#include "actors/answer.h"
 #include "actors/launch_spec.h"
 #include "actors/messages.h"
 #include "base/error.h"
@@ -31,24 +31,11 @@ struct AskOptions {
   std::string text;
   int64_t max_tokens = 256;
   SamplingOptions sampling;
+  std::vector<std::string> stop = {};  // strings that end the answer; not shown
 };
 
 // kInvalidArgument names the value that is out of range; `max_seq_len` as in the topology.
 Status validate(const AskOptions& options, int64_t max_seq_len);
-
-struct Answer {
-  std::string text;
-  std::vector<int32_t> token_ids;
-  FinishReason reason = FinishReason::kStop;
-  int64_t prompt_tokens = 0;       // the master's own
-  double first_token_seconds = 0;  // from asking to the first token
-  double seconds = 0;              // from asking to the last
-  std::vector<ProcessFigures> figures;
-  std::vector<Degraded> degraded;
-  std::vector<TraceSpan> spans;
-};
-
-std::string_view finish_reason_name(FinishReason reason);  // "stop", "length", "cancelled", "error"
 
 class Launch {
  public:

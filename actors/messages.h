@@ -179,7 +179,8 @@ auto inspect(Inspector& f, PlannedSegment& x) {
 }
 template <typename Inspector>
 auto inspect(Inspector& f, SamplingOptions& x) {
-  return f(x.temperature, x.top_k, x.top_p, x.seed);
+  return f(x.temperature, x.top_k, x.top_p, x.seed, x.min_p, x.repetition_penalty,
+           x.repetition_window);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, SourceLink& x) {

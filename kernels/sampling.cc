@@ -22,6 +22,20 @@ Status top_k(Stream& stream, const float* logits, int64_t n, int64_t k, int32_t*
   return no_such_backend(kOp);
 }
 
+Status penalize(Stream& stream, const float* logits, int64_t n, const int32_t* ids, int64_t n_ids,
+                float penalty, float* out) {
+  constexpr const char* kOp = "penalize";
+  SUTURE_REQUIRE(n > 0 && 0 <= n_ids && n_ids <= n, kOp, "n={} n_ids={}", n, n_ids);
+  SUTURE_REQUIRE(penalty > 0, kOp, "penalty={}", penalty);
+  SUTURE_REQUIRE(logits != nullptr && out != nullptr && (ids != nullptr || n_ids == 0), kOp,
+                 "logits, ids or out is null");
+  switch (stream.kind()) {
+    case DeviceKind::kCpu: penalize_cpu(logits, n, ids, n_ids, penalty, out); return {};
+    case DeviceKind::kCuda: break;
+  }
+  return no_such_backend(kOp);
+}
+
 Status log_sum_exp(Stream& stream, const float* logits, int64_t n, float* out) {
   constexpr const char* kOp = "log_sum_exp";
   SUTURE_REQUIRE(n > 0, kOp, "n={}", n);

@@ -42,6 +42,16 @@ void top_k_cpu(const float* logits, int64_t n, int64_t k, int32_t* ids, float* v
   }
 }
 
+void penalize_cpu(const float* logits, int64_t n, const int32_t* ids, int64_t n_ids, float penalty,
+                  float* out) {
+  if (out != logits) std::copy_n(logits, n, out);
+  for (int64_t i = 0; i < n_ids; ++i) {
+    if (ids[i] < 0 || ids[i] >= n) continue;  // never trust an index with memory
+    float& logit = out[ids[i]];
+    logit = logit > 0 ? logit / penalty : logit * penalty;
+  }
+}
+
 void log_sum_exp_cpu(CpuStream& stream, const float* logits, int64_t n, float* out) {
   constexpr int64_t kPiece = 4096;  // summed by one worker; the pieces are added in order
   const double max = *std::max_element(logits, logits + n);

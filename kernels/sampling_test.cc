@@ -55,6 +55,27 @@ TEST(TopKTest, RefusesMoreThanThereAre) {
   EXPECT_FALSE(top_k(*stream, nullptr, 1, 1, &id, &value).has_value());
 }
 
+TEST(PenalizeTest, LogitsOfTheTokensAreDividedOrMultipliedOthersStay) {
+  const std::vector<float> logits = {2, -2, 0, 3, -1, kInfinity};
+  const std::vector<int32_t> ids = {0, 1, 2, 5, 77, -1};
+  std::vector<float> out(6);
+  ASSERT_TRUE(penalize(*cpu_stream(1), logits.data(), 6, ids.data(), 6, 2, out.data()));
+  EXPECT_EQ(out, (std::vector<float>{1, -4, 0, 3, -1, kInfinity}));
+  // In place, and in favour of what was said.
+  ASSERT_TRUE(penalize(*cpu_stream(1), out.data(), 6, ids.data(), 2, 0.5f, out.data()));
+  EXPECT_EQ(out, (std::vector<float>{2, -2, 0, 3, -1, kInfinity}));
+}
+
+TEST(PenalizeTest, RefusesWhatHasNoMeaning) {
+  float logit = 1;
+  const int32_t id = 0;
+  auto stream = cpu_stream(1);
+  EXPECT_TRUE(penalize(*stream, &logit, 1, nullptr, 0, 2, &logit).has_value());
+  EXPECT_FALSE(penalize(*stream, &logit, 1, nullptr, 1, 2, &logit).has_value());
+  EXPECT_FALSE(penalize(*stream, &logit, 1, &id, 1, 0, &logit).has_value());
+  EXPECT_FALSE(penalize(*stream, &logit, 1, &id, 2, 2, &logit).has_value());
+}
+
 float log_sum_exp_of(const std::vector<float>& logits, int threads) {
   float out = 0;
   EXPECT_TRUE(

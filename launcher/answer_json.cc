@@ -91,7 +91,11 @@ nlohmann::json to_json(const AskOptions& options) {
           {"temperature", options.sampling.temperature},
           {"top_k", options.sampling.top_k},
           {"top_p", options.sampling.top_p},
-          {"seed", options.sampling.seed}};
+          {"min_p", options.sampling.min_p},
+          {"repetition_penalty", options.sampling.repetition_penalty},
+          {"repetition_window", options.sampling.repetition_window},
+          {"seed", options.sampling.seed},
+          {"stop", options.stop}};
 }
 
 Result<Answer> answer_from_json(const nlohmann::json& source) {
@@ -123,7 +127,11 @@ Result<AskOptions> ask_options_from_json(const nlohmann::json& source) {
     json.at("temperature").get_to(options.sampling.temperature);
     json.at("top_k").get_to(options.sampling.top_k);
     json.at("top_p").get_to(options.sampling.top_p);
+    json.at("min_p").get_to(options.sampling.min_p);
+    json.at("repetition_penalty").get_to(options.sampling.repetition_penalty);
+    json.at("repetition_window").get_to(options.sampling.repetition_window);
     json.at("seed").get_to(options.sampling.seed);
+    json.at("stop").get_to(options.stop);
   });
 }
 

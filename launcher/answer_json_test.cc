@@ -40,7 +40,7 @@ TEST(AnswerJsonTest, EveryMissingFieldIsNamed) {
     const auto options = ask_options_from_json(part);
     ASSERT_FALSE(options.has_value()) << key;
     EXPECT_NE(options.error().what.find(key), std::string::npos) << options.error().what;
-    part[key] = nlohmann::json::array();
+    part[key] = nullptr;
     EXPECT_FALSE(ask_options_from_json(part).has_value()) << key;
   }
   EXPECT_FALSE(answer_from_json(nlohmann::json::array()).has_value());

@@ -77,9 +77,9 @@ bool same_user(int fd) {
   return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
 }
 
-// Answers one request; watches meanwhile whether the client is still there.
-Status serve_request(LineSocket& socket, const Asker& asker, const nlohmann::json& json,
-                     const std::atomic<bool>& stopping) {
+// Answers one question; watches meanwhile whether the client is still there.
+Status serve_question(LineSocket& socket, const Asker& asker, const nlohmann::json& json,
+                      const std::atomic<bool>& stopping) {
   const auto options = ask_options_from_json(json);
   if (!options) return socket.send({{"error", error_json(options.error())}});
   std::atomic<bool> cancelled = false;
@@ -100,7 +100,14 @@ Status serve_request(LineSocket& socket, const Asker& asker, const nlohmann::jso
   return socket.send({{"answer", to_json(*answer)}});
 }
 
-void serve_connection(UniqueFd fd, const Asker& asker, const std::atomic<bool>& stopping) {
+Status serve_request(LineSocket& socket, const AttachServices& services, const nlohmann::json& json,
+                     const std::atomic<bool>& stopping) {
+  if (json.contains("hello")) return socket.send({{"defaults", to_json(services.defaults)}});
+  return serve_question(socket, services.ask, json, stopping);
+}
+
+void serve_connection(UniqueFd fd, const AttachServices& services,
+                      const std::atomic<bool>& stopping) {
   LineSocket socket(std::move(fd));
   while (!stopping.load()) {
     const auto line = socket.receive(kLookMs);
@@ -109,14 +116,14 @@ void serve_connection(UniqueFd fd, const Asker& asker, const std::atomic<bool>& 
         static_cast<void>(socket.send({{"error", error_json(line.error())}}));
       return;
     }
-    if (line->has_value() && !serve_request(socket, asker, **line, stopping)) return;
+    if (line->has_value() && !serve_request(socket, services, **line, stopping)) return;
   }
 }
 
 }  // namespace
 
 struct AttachServer::State {
-  Asker asker;
+  AttachServices services;
   std::filesystem::path path;
   UniqueFd lock;  // held as long as the name is taken
   UniqueFd listener;
@@ -156,7 +163,7 @@ void AttachServer::State::add_connection(UniqueFd fd) {
   });
   Connection& added = connections.emplace_back();
   added.thread = std::thread([this, &added, fd = std::move(fd)]() mutable {
-    serve_connection(std::move(fd), asker, stopping);
+    serve_connection(std::move(fd), services, stopping);
     added.ended.store(true);
   });
 }
@@ -179,9 +186,10 @@ Result<std::filesystem::path> attach_socket_path(const std::string& name) {
   return folder / (name + ".sock");
 }
 
-Result<std::unique_ptr<AttachServer>> AttachServer::start(const std::string& name, Asker asker) {
+Result<std::unique_ptr<AttachServer>> AttachServer::start(const std::string& name,
+                                                          AttachServices services) {
   auto state = std::make_unique<State>();
-  state->asker = std::move(asker);
+  state->services = std::move(services);
   SUTURE_ASSIGN_OR_RETURN(state->path, attach_socket_path(name));
   SUTURE_ASSIGN_OR_RETURN(const sockaddr_un address, socket_address(state->path));
   const auto lock_path = std::filesystem::path(state->path).replace_extension(".lock");
@@ -236,16 +244,35 @@ Result<Answer> ask_over(LineSocket& socket, const AskOptions& options,
   }
 }
 
+// The next line, which is an error if the launch says so.
+Result<nlohmann::json> next_line(LineSocket& socket) {
+  SUTURE_ASSIGN_OR_RETURN(const auto line, socket.receive(-1));
+  const nlohmann::json value = line.value_or(nlohmann::json());
+  if (!value.contains("error")) return value;
+  SUTURE_ASSIGN_OR_RETURN(Error error, error_from_json(value.at("error")));
+  return tl::unexpected<Error>(std::move(error));
+}
+
+Result<AskOptions> ask_for_defaults(const std::string& name) {
+  SUTURE_ASSIGN_OR_RETURN(UniqueFd fd, connect_to(name));
+  LineSocket socket(std::move(fd));
+  SUTURE_RETURN_IF_ERROR(socket.send({{"hello", true}}));
+  SUTURE_ASSIGN_OR_RETURN(const nlohmann::json line, next_line(socket));
+  return ask_options_from_json(line.contains("defaults") ? line["defaults"] : line);
+}
+
 }  // namespace
 
-Result<Asker> attach(const std::string& name) {
-  SUTURE_RETURN_IF_ERROR(connect_to(name));
-  return Asker([name](const AskOptions& options, const auto& on_text,
-                      const std::atomic<bool>& cancelled) -> Result<Answer> {
+Result<Attached> attach(const std::string& name) {
+  Attached attached;
+  SUTURE_ASSIGN_OR_RETURN(attached.defaults, ask_for_defaults(name));
+  attached.ask = Asker([name](const AskOptions& options, const auto& on_text,
+                              const std::atomic<bool>& cancelled) -> Result<Answer> {
     SUTURE_ASSIGN_OR_RETURN(UniqueFd fd, connect_to(name));
     LineSocket socket(std::move(fd));
     return ask_over(socket, options, on_text, cancelled);
   });
+  return attached;
 }
 
 }  // namespace suture

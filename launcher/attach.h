@@ -1,5 +1,7 @@
 // How another terminal reaches a running launch: a Unix socket in the user's run-time folder that
 // only this user can open. One JSON value a line:
+//   client: {"hello": true}
+//   server: {"defaults": {...}}          how questions are answered that do not say it themselves
 //   client: {"text": ..., "max_tokens": ..., ...}                 (launcher/answer_json.h)
 //   server: {"piece": TEXT} ..., then {"answer": {...}} or {"error": {...}}
 // A client that hangs up cancels its request.
@@ -27,10 +29,17 @@ using Asker = std::function<Result<Answer>(const AskOptions& options,
 // kPermission if it is not this user's alone. Names: 1 to 63 of A-Z a-z 0-9 . _ -
 Result<std::filesystem::path> attach_socket_path(const std::string& name);
 
+// What clients may ask for.
+struct AttachServices {
+  Asker ask;
+  AskOptions defaults = {};
+};
+
 class AttachServer {
  public:
   // kBusy if a launch of that name lives. A socket that a killed launch left behind is replaced.
-  static Result<std::unique_ptr<AttachServer>> start(const std::string& name, Asker asker);
+  static Result<std::unique_ptr<AttachServer>> start(const std::string& name,
+                                                     AttachServices services);
   // Ends all connections; requests in progress are cancelled.
   ~AttachServer();
   AttachServer(const AttachServer&) = delete;
@@ -42,7 +51,12 @@ class AttachServer {
   std::unique_ptr<State> state_;
 };
 
-// kNotFound if no launch of that name lives. Each request makes a connection of its own.
-Result<Asker> attach(const std::string& name);
+struct Attached {
+  Asker ask;  // each request makes a connection of its own
+  AskOptions defaults;
+};
+
+// kNotFound if no launch of that name lives.
+Result<Attached> attach(const std::string& name);
 
 }  // namespace suture

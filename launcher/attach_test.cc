@@ -9,6 +9,7 @@
 #include <cstring>
 #include <future>
 
+#include "launcher/answer_json.h"
 #include "launcher/line_socket.h"
 #include "launcher/test_folder.h"
 
@@ -49,35 +50,49 @@ Result<Answer> echo(const AskOptions& options, const std::function<void(std::str
 }
 
 TEST_F(AttachTest, QuestionsAnswersAndErrorsPassThrough) {
-  const auto server = AttachServer::start("x", echo);
+  const auto server = AttachServer::start("x", {echo});
   ASSERT_TRUE(server.has_value()) << server.error().message();
   const auto asker = attach("x");
   ASSERT_TRUE(asker.has_value());
   std::string pieces;
-  const auto answer = ask(*asker, "Grüße", &pieces);
+  const auto answer = ask(asker->ask, "Grüße", &pieces);
   ASSERT_TRUE(answer.has_value()) << answer.error().message();
   EXPECT_EQ(answer->text, "Grüße");
   EXPECT_EQ(pieces, "Grüße");
-  const auto failure = ask(*asker, "fail", &pieces);
+  const auto failure = ask(asker->ask, "fail", &pieces);
   ASSERT_FALSE(failure.has_value());
   EXPECT_EQ(failure.error().code, ErrorCode::kLost);
   EXPECT_EQ(failure.error().remedy, "again");
 }
 
+TEST_F(AttachTest, TheLaunchSaysHowItAnswersByDefault) {
+  AskOptions defaults;
+  defaults.max_tokens = 11;
+  defaults.sampling.min_p = 0.25f;
+  defaults.stop = {"END"};
+  const auto server = AttachServer::start("x", {echo, defaults});
+  ASSERT_TRUE(server.has_value());
+  const auto attached = attach("x");
+  ASSERT_TRUE(attached.has_value()) << attached.error().message();
+  EXPECT_EQ(attached->defaults.max_tokens, 11);
+  EXPECT_EQ(attached->defaults.sampling, defaults.sampling);
+  EXPECT_EQ(attached->defaults.stop, defaults.stop);
+}
+
 TEST_F(AttachTest, ALiveNameIsTakenAndADeadOneFree) {
   {
-    const auto server = AttachServer::start("x", echo);
+    const auto server = AttachServer::start("x", {echo});
     ASSERT_TRUE(server.has_value());
-    EXPECT_EQ(AttachServer::start("x", echo).error().code, ErrorCode::kBusy);
-    EXPECT_TRUE(AttachServer::start("y", echo).has_value());
+    EXPECT_EQ(AttachServer::start("x", {echo}).error().code, ErrorCode::kBusy);
+    EXPECT_TRUE(AttachServer::start("y", {echo}).has_value());
   }
   EXPECT_EQ(attach("x").error().code, ErrorCode::kNotFound);
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path() / "suture"));
-  EXPECT_TRUE(AttachServer::start("x", echo).has_value());
+  EXPECT_TRUE(AttachServer::start("x", {echo}).has_value());
 }
 
 TEST_F(AttachTest, MalformedRequestsAreAnsweredAndDisturbNobody) {
-  const auto server = AttachServer::start("x", echo);
+  const auto server = AttachServer::start("x", {echo});
   ASSERT_TRUE(server.has_value());
   for (const char* line : {"nonsense\n", "[1]\n", "{\"text\": 3}\n"}) {
     LineSocket client = connect("x");
@@ -87,7 +102,7 @@ TEST_F(AttachTest, MalformedRequestsAreAnsweredAndDisturbNobody) {
     EXPECT_EQ((**reply)["error"]["code"], "corrupt") << line;
   }
   std::string pieces;
-  EXPECT_TRUE(ask(*attach("x"), "still here", &pieces).has_value());
+  EXPECT_TRUE(ask(attach("x")->ask, "still here", &pieces).has_value());
 }
 
 TEST_F(AttachTest, AClientThatHangsUpCancelsItsRequest) {
@@ -100,16 +115,11 @@ TEST_F(AttachTest, AClientThatHangsUpCancelsItsRequest) {
     ended.set_value();
     return fail(ErrorCode::kCancelled, "cancelled");
   };
-  const auto server = AttachServer::start("x", waits);
+  const auto server = AttachServer::start("x", {waits});
   ASSERT_TRUE(server.has_value());
   {
     const LineSocket client = connect("x");
-    ASSERT_TRUE(client.send({{"text", "hi"},
-                             {"max_tokens", 1},
-                             {"temperature", 0},
-                             {"top_k", 1},
-                             {"top_p", 1},
-                             {"seed", 1}}));
+    ASSERT_TRUE(client.send(to_json(AskOptions{.text = "hi"})));
     started.get_future().wait();
   }
   EXPECT_EQ(ended.get_future().wait_for(std::chrono::minutes(1)), std::future_status::ready);
@@ -118,14 +128,14 @@ TEST_F(AttachTest, AClientThatHangsUpCancelsItsRequest) {
 TEST_F(AttachTest, AFolderThatOthersMayEnterIsRefused) {
   std::filesystem::create_directory(folder_.path() / "suture");
   ::chmod((folder_.path() / "suture").c_str(), 0755);
-  const auto server = AttachServer::start("x", echo);
+  const auto server = AttachServer::start("x", {echo});
   ASSERT_FALSE(server.has_value());
   EXPECT_EQ(server.error().code, ErrorCode::kPermission);
 }
 
 TEST_F(AttachTest, NamesThatAreNoFileNamesAreRefused) {
   for (const char* name : {"", ".", "../x", "a/b", "a b", "ä"})
-    EXPECT_EQ(AttachServer::start(name, echo).error().code, ErrorCode::kInvalidArgument) << name;
+    EXPECT_EQ(AttachServer::start(name, {echo}).error().code, ErrorCode::kInvalidArgument) << name;
   EXPECT_FALSE(attach_socket_path(std::string(64, 'a')).has_value());
 }
 

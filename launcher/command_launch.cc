@@ -10,6 +10,7 @@
 #include "launcher/attach.h"
 #include "launcher/interrupt.h"
 #include "launcher/launch_start.h"
+#include "launcher/sampling_flags.h"
 #include "launcher/topology.h"
 
 namespace suture {
@@ -38,7 +39,7 @@ CommandResult run_launch_command(const LaunchCommandOptions& options, bool json)
     if (target == nullptr) return fail(ErrorCode::kClosed, "the launch could not start", "launch");
     return target->ask(ask, on_text, cancelled);
   };
-  SUTURE_ASSIGN_OR_RETURN(auto server, AttachServer::start(name, asker));
+  SUTURE_ASSIGN_OR_RETURN(auto server, AttachServer::start(name, {asker, ask_defaults(spec)}));
   auto started = start_launch(spec, true);
   ready.set_value(started ? started->get() : nullptr);
   if (!started) return tl::unexpected<Failure>(started.error());

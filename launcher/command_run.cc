@@ -14,6 +14,7 @@
 #include "launcher/interrupt.h"
 #include "launcher/launch_start.h"
 #include "launcher/run_session.h"
+#include "launcher/sampling_flags.h"
 #include "launcher/topology.h"
 #include "launcher/trace.h"
 
@@ -26,13 +27,8 @@ struct RunOptions {
   std::vector<std::string> prompts;
   std::string questions_file;
   std::string trace_file;
-  int64_t max_tokens = 256;
   bool compare = false;
-  // Unset: what the topology says; with --attach, greedy.
-  std::optional<uint64_t> seed;
-  std::optional<float> temperature;
-  std::optional<int32_t> top_k;
-  std::optional<float> top_p;
+  SamplingFlags sampling;
   std::optional<double> gain;
 };
 
@@ -47,14 +43,6 @@ Result<std::vector<QuestionItem>> questions(const RunOptions& options) {
     return fail(ErrorCode::kInvalidArgument, "nothing to answer", "command line",
                 "give -p TEXT or --questions FILE");
   return items;
-}
-
-SamplingOptions sampling(const RunOptions& options, SamplingOptions base) {
-  base.seed = options.seed.value_or(base.seed);
-  base.temperature = options.temperature.value_or(base.temperature);
-  base.top_k = options.top_k.value_or(base.top_k);
-  base.top_p = options.top_p.value_or(base.top_p);
-  return base;
 }
 
 // --gain replaces what the topology says of every slave, so that a shell loop can sweep it.
@@ -105,8 +93,8 @@ CommandResult run_topology(const RunOptions& options, bool json) {
   LaunchSpec spec = std::move(*loaded);
   SUTURE_RETURN_IF_ERROR(resolve_models(spec));
   override_gain(options, spec);
-  const SessionOptions session{items, options.max_tokens, sampling(options, spec.sampling), !json};
-  SUTURE_RETURN_IF_ERROR(validate({"", session.max_tokens, session.sampling}, spec.max_seq_len));
+  const SessionOptions session{items, apply(options.sampling, ask_defaults(spec)), !json};
+  SUTURE_RETURN_IF_ERROR(validate(session.ask, spec.max_seq_len));
   std::optional<LaunchSpec> alone_spec;
   if (options.compare) {
     SUTURE_ASSIGN_OR_RETURN(alone_spec, one_process_spec(spec));
@@ -130,11 +118,11 @@ CommandResult run_topology(const RunOptions& options, bool json) {
 
 CommandResult run_attached(const RunOptions& options, bool json) {
   SUTURE_ASSIGN_OR_RETURN(const auto items, questions(options));
-  SUTURE_ASSIGN_OR_RETURN(const Asker asker, attach(options.attach_name));
+  SUTURE_ASSIGN_OR_RETURN(const Attached launch, attach(options.attach_name));
   std::atomic<bool> cancelled = false;
   const InterruptGuard guard(cancelled);
-  const SessionOptions session{items, options.max_tokens, sampling(options, {}), !json};
-  SUTURE_ASSIGN_OR_RETURN(const SessionResult result, run_session(asker, session, cancelled));
+  const SessionOptions session{items, apply(options.sampling, launch.defaults), !json};
+  SUTURE_ASSIGN_OR_RETURN(const SessionResult result, run_session(launch.ask, session, cancelled));
   if (!json) fmt::print("\n{}", answer_table(result.processes));
   if (json) print_json(to_json(result));
   return save_trace(options, result) ? CommandResult(kExitOk) : CommandResult(kExitFailed);
@@ -153,12 +141,7 @@ void add_run_command(CLI::App& app, CommandContext& context) {
       ->allow_extra_args(false);
   run->add_option("--questions", options->questions_file,
                   "JSON Lines with \"question\" and \"expect\", the facts of a right answer");
-  run->add_option("-n,--max-tokens", options->max_tokens, "Longest answer in tokens")
-      ->capture_default_str();
-  run->add_option("--seed", options->seed, "Seed of the sampler");
-  run->add_option("--temperature", options->temperature, "0 = always the best token");
-  run->add_option("--top-k", options->top_k, "Sample from the k best tokens");
-  run->add_option("--top-p", options->top_p, "Sample from the best tokens of this probability");
+  add_sampling_flags(*run, options->sampling);
   run->add_option(
          "--gain", options->gain,
          "Log-gain of every slave instead of the topology's, as in --gain=-2 or --gain=-inf")

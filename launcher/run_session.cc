@@ -45,9 +45,9 @@ Result<AnsweredQuestion> ask_one(const Asker& asker, const SessionOptions& optio
     std::fwrite(text.data(), 1, text.size(), stdout);
     std::fflush(stdout);
   };
-  SUTURE_ASSIGN_OR_RETURN(
-      Answer answer,
-      asker({item.question, options.max_tokens, options.sampling}, on_text, cancelled));
+  AskOptions ask = options.ask;
+  ask.text = item.question;
+  SUTURE_ASSIGN_OR_RETURN(Answer answer, asker(ask, on_text, cancelled));
   AnsweredQuestion done{item, std::move(answer), 0};
   done.facts_held = std::ranges::count_if(
       item.expect, [&](const ExpectedFact& fact) { return holds_fact(done.answer.text, fact); });

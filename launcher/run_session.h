@@ -30,8 +30,7 @@ struct SessionResult {
 
 struct SessionOptions {
   std::vector<QuestionItem> items;
-  int64_t max_tokens = 256;
-  SamplingOptions sampling;
+  AskOptions ask;     // `text` is the item's
   bool print = true;  // stream the answers to standard output
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -9,6 +10,7 @@
 #include "launcher/download.h"
 #include "launcher/text_file.h"
 #include "launcher/toml_reader.h"
+#include "models/stop_strings.h"
 
 namespace suture {
 namespace {
@@ -26,7 +28,9 @@ constexpr std::array<std::string_view, 5> kFileKeys = {"bus", "model", "sampling
                                                        "stitch_until"};
 constexpr std::array<std::string_view, 1> kPlannedFileKeys = {"gpu_sharing"};
 constexpr std::array<std::string_view, 2> kBusKeys = {"max_seq_len", "max_sequences"};
-constexpr std::array<std::string_view, 4> kSamplingKeys = {"temperature", "top_k", "top_p", "seed"};
+constexpr std::array<std::string_view, 9> kSamplingKeys = {
+    "temperature",       "top_k", "top_p",      "min_p", "repetition_penalty",
+    "repetition_window", "seed",  "max_tokens", "stop"};
 constexpr std::array<std::string_view, 10> kModelKeys = {
     "name",   "role",      "path",        "device", "threads",
     "system", "documents", "chat_format", "fusion", "on_failure"};
@@ -46,19 +50,37 @@ Status read_bus(const TomlReader& reader, LaunchSpec& spec) {
   return {};
 }
 
-Status read_sampling(const TomlReader& reader, SamplingOptions& sampling) {
+Status read_sampling(const TomlReader& reader, LaunchSpec& spec) {
   SUTURE_RETURN_IF_ERROR(reader.check_keys(kSamplingKeys, {}));
+  SamplingOptions& sampling = spec.sampling;
   SUTURE_ASSIGN_OR_RETURN(const double temperature,
                           reader.number("temperature", sampling.temperature, 0, 100));
   SUTURE_ASSIGN_OR_RETURN(const int64_t top_k, reader.integer("top_k", sampling.top_k, 0, 1024));
   SUTURE_ASSIGN_OR_RETURN(const double top_p, reader.number("top_p", sampling.top_p, 0, 1));
+  SUTURE_ASSIGN_OR_RETURN(const double min_p, reader.number("min_p", sampling.min_p, 0, 1));
+  SUTURE_ASSIGN_OR_RETURN(
+      const double penalty,
+      reader.number("repetition_penalty", sampling.repetition_penalty, 0, kMaxRepetitionPenalty));
+  SUTURE_ASSIGN_OR_RETURN(
+      sampling.repetition_window,
+      reader.integer("repetition_window", sampling.repetition_window, -1, kMaxRepetitionWindow));
+  SUTURE_ASSIGN_OR_RETURN(
+      spec.max_tokens, reader.integer("max_tokens", std::min(spec.max_tokens, spec.max_seq_len), 1,
+                                      spec.max_seq_len));
+  SUTURE_ASSIGN_OR_RETURN(spec.stop, reader.texts("stop", kMaxStopStrings, kMaxStopBytes));
+  if (const Status stops = validate_stop_strings(spec.stop); !stops)
+    return reader.refuse("stop", stops.error().what);
   SUTURE_ASSIGN_OR_RETURN(const int64_t seed,
                           reader.integer("seed", 0, 0, std::numeric_limits<int64_t>::max()));
   sampling.temperature = static_cast<float>(temperature);
   sampling.top_k = static_cast<int32_t>(top_k);
   sampling.top_p = static_cast<float>(top_p);
+  sampling.min_p = static_cast<float>(min_p);
+  sampling.repetition_penalty = static_cast<float>(penalty);
   sampling.seed = static_cast<uint64_t>(seed);
   if (sampling.top_p == 0) return reader.refuse("top_p", "expected more than 0, got 0");
+  if (sampling.repetition_penalty == 0)
+    return reader.refuse("repetition_penalty", "expected more than 0 (1 is off), got 0");
   return {};
 }
 
@@ -273,7 +295,7 @@ Result<LaunchSpec> parse_topology(std::string_view text, const std::filesystem::
   SUTURE_ASSIGN_OR_RETURN(const TomlReader bus, file.table("bus"));
   SUTURE_RETURN_IF_ERROR(read_bus(bus, spec));
   SUTURE_ASSIGN_OR_RETURN(const TomlReader sampling, file.table("sampling"));
-  SUTURE_RETURN_IF_ERROR(read_sampling(sampling, spec.sampling));
+  SUTURE_RETURN_IF_ERROR(read_sampling(sampling, spec));
   SUTURE_RETURN_IF_ERROR(read_models(file, path.parent_path(), spec));
   return spec;
 }

@@ -47,7 +47,12 @@ max_sequences = 2
 temperature = 0.55
 top_k = 20
 top_p = 0.9
+min_p = 0.05
+repetition_penalty = 1.1
+repetition_window = -1
 seed = 7
+max_tokens = 300
+stop = ["END", "\nUser:"]
 [[model]]
 name = "reader"
 role = "slave"
@@ -72,6 +77,11 @@ path = "smollm2-135m-instruct"
   EXPECT_EQ(spec->sampling.top_k, 20);
   EXPECT_FLOAT_EQ(spec->sampling.top_p, 0.9f);
   EXPECT_EQ(spec->sampling.seed, 7u);
+  EXPECT_FLOAT_EQ(spec->sampling.min_p, 0.05f);
+  EXPECT_FLOAT_EQ(spec->sampling.repetition_penalty, 1.1f);
+  EXPECT_EQ(spec->sampling.repetition_window, -1);
+  EXPECT_EQ(spec->max_tokens, 300);
+  EXPECT_EQ(spec->stop, (std::vector<std::string>{"END", "\nUser:"}));
   ASSERT_EQ(spec->models.size(), 2u);
   EXPECT_EQ(spec->master().name, "master");
   const ModelSpec& reader = spec->models[0];

@@ -13,6 +13,21 @@
 
 namespace suture {
 
+namespace {
+
+// The distinct tokens that the penalty applies to, sorted.
+std::vector<int32_t> repeated_tokens(std::span<const int32_t> text, int64_t window) {
+  const auto size = window < 0 ? text.size() : std::min(text.size(), static_cast<size_t>(window));
+  const auto last = text.last(size);
+  std::vector<int32_t> ids(last.begin(), last.end());
+  std::ranges::sort(ids);
+  const auto doubles = std::ranges::unique(ids);
+  ids.erase(doubles.begin(), doubles.end());
+  return ids;
+}
+
+}  // namespace
+
 Status validate(const SamplingOptions& options) {
   const auto refuse = [](const char* name, const auto& value, const char* expected) {
     return fail(ErrorCode::kInvalidArgument,
@@ -26,6 +41,16 @@ Status validate(const SamplingOptions& options) {
   }
   if (!(options.top_p > 0 && options.top_p <= 1)) {
     return refuse("top_p", options.top_p, "above 0, up to 1");
+  }
+  if (!(options.min_p >= 0 && options.min_p <= 1)) {
+    return refuse("min_p", options.min_p, "0 (off) to 1");
+  }
+  if (!(options.repetition_penalty > 0 && options.repetition_penalty <= kMaxRepetitionPenalty)) {
+    return refuse("repetition_penalty", options.repetition_penalty, "above 0, up to 10; 1 is off");
+  }
+  if (options.repetition_window < -1 || options.repetition_window > kMaxRepetitionWindow) {
+    return refuse("repetition_window", options.repetition_window,
+                  "0 (off) to 1048576 tokens, or -1 (all)");
   }
   return {};
 }
@@ -46,7 +71,8 @@ size_t pick_candidate(std::span<const float> logits, const SamplingOptions& opti
   double sum = 0;
   for (size_t i = 0; i < logits.size(); ++i) {
     const double below_best = static_cast<double>(logits[i]) - logits[0];
-    if (!std::isnan(below_best)) sum += std::exp(below_best / options.temperature);
+    const double weight = std::isnan(below_best) ? 0 : std::exp(below_best / options.temperature);
+    if (weight >= options.min_p) sum += weight;
     cumulative[i] = sum;
   }
   const auto reach = [&](double target) {
@@ -61,9 +87,13 @@ size_t pick_candidate(std::span<const float> logits, const SamplingOptions& opti
 }
 
 struct Sampler::State {
+  Device* device = nullptr;
   int32_t vocab_size = 0;
   std::unique_ptr<Buffer> ids;     // int32 [min(kMaxCandidates, vocab)]
   std::unique_ptr<Buffer> values;  // float [same]
+  // Made when a penalty is first asked for.
+  std::unique_ptr<Buffer> penalized;  // float [vocab]
+  std::unique_ptr<Buffer> repeated;   // int32 [vocab]
 };
 
 Sampler::Sampler(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -74,6 +104,7 @@ Result<std::unique_ptr<Sampler>> Sampler::create(Device& device, int32_t vocab_s
     return fail(ErrorCode::kInvalidArgument, fmt::format("{} logits to sample from", vocab_size));
   }
   auto state = std::make_unique<State>();
+  state->device = &device;
   state->vocab_size = vocab_size;
   const auto candidates = static_cast<size_t>(std::min(kMaxCandidates, vocab_size));
   SUTURE_ASSIGN_OR_RETURN(state->ids, device.allocate(candidates * sizeof(int32_t)));
@@ -81,9 +112,31 @@ Result<std::unique_ptr<Sampler>> Sampler::create(Device& device, int32_t vocab_s
   return std::unique_ptr<Sampler>(new Sampler(std::move(state)));
 }
 
+// `logits` as they are if nothing is repeated.
+Result<const float*> Sampler::penalized(Stream& stream, const float* logits,
+                                        const SamplingOptions& options,
+                                        std::span<const int32_t> text) {
+  if (options.repetition_penalty == 1) return logits;
+  const auto ids = repeated_tokens(text, options.repetition_window);
+  const auto vocab = static_cast<size_t>(state_->vocab_size);
+  if (ids.empty() || ids.size() > vocab) return logits;
+  if (!state_->penalized) {
+    SUTURE_ASSIGN_OR_RETURN(state_->penalized, state_->device->allocate(vocab * sizeof(float)));
+    SUTURE_ASSIGN_OR_RETURN(state_->repeated, state_->device->allocate(vocab * sizeof(int32_t)));
+  }
+  SUTURE_RETURN_IF_ERROR(
+      stream.copy_to_device(state_->repeated->data(), std::as_bytes(std::span(ids))));
+  SUTURE_RETURN_IF_ERROR(penalize(stream, logits, state_->vocab_size,
+                                  state_->repeated->as<int32_t>(), std::ssize(ids),
+                                  options.repetition_penalty, state_->penalized->as<float>()));
+  SUTURE_RETURN_IF_ERROR(stream.synchronize());  // `ids` must outlive the copy
+  return state_->penalized->as<float>();
+}
+
 Result<int32_t> Sampler::sample(Stream& stream, const float* logits, const SamplingOptions& options,
-                                int64_t position) {
+                                int64_t position, std::span<const int32_t> text) {
   SUTURE_RETURN_IF_ERROR(validate(options));
+  SUTURE_ASSIGN_OR_RETURN(logits, penalized(stream, logits, options, text));
   const bool greedy = options.temperature == 0;
   const int32_t wanted = greedy ? 1 : options.top_k == 0 ? kMaxCandidates : options.top_k;
   const auto k = static_cast<size_t>(std::min(wanted, state_->vocab_size));

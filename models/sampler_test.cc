@@ -84,6 +84,25 @@ TEST(SamplerTest, TopPKeepsTheSmallestSetThatReachesIt) {
   EXPECT_EQ(pick_candidate(logits, {.temperature = 1, .top_p = 0.6f}, 0.67), 1u);
 }
 
+TEST(SamplerTest, MinPKeepsCandidatesThatAreLikelyBesideTheBest) {
+  // Probabilities 1/2, 1/4, 1/8, 1/8: of the best one's 1, 1/2, 1/4, 1/4.
+  const float unit = std::log(2.0f);
+  const std::vector<float> logits = {3 * unit, 2 * unit, unit, unit};
+  const auto last = [&](const SamplingOptions& options) {
+    return pick_candidate(logits, options, std::nextafter(1.0, 0.0));
+  };
+  EXPECT_EQ(last({.temperature = 1, .min_p = 1.0f}), 0u);
+  EXPECT_EQ(last({.temperature = 1, .min_p = 0.6f}), 0u);
+  EXPECT_EQ(last({.temperature = 1, .min_p = 0.4f}), 1u);
+  EXPECT_EQ(last({.temperature = 1, .min_p = 0.2f}), 3u);
+  // Temperature comes first: at 2 the second has 1/sqrt(2) of the best one's probability.
+  EXPECT_EQ(last({.temperature = 2, .min_p = 0.6f}), 1u);
+  // Of what min_p leaves, {2/3, 1/3}, top_p takes the first alone.
+  EXPECT_EQ(last({.temperature = 1, .top_p = 0.6f, .min_p = 0.4f}), 0u);
+  EXPECT_EQ(pick_candidate(logits, {.temperature = 1, .min_p = 0.4f}, 0.66), 0u);
+  EXPECT_EQ(pick_candidate(logits, {.temperature = 1, .min_p = 0.4f}, 0.67), 1u);
+}
+
 TEST(SamplerTest, ImpossibleCandidatesAreNeverPicked) {
   const std::vector<float> logits = {0.0f, kNan, 0.0f, -kInfinity, kNan};
   for (double uniform : {0.0, 0.25, 0.5, 0.75, std::nextafter(1.0, 0.0)}) {
@@ -106,6 +125,11 @@ TEST(SamplerTest, OptionsOutOfRangeAreRefusedByName) {
   EXPECT_EQ(refused({.top_k = -1}), "top_k");
   EXPECT_EQ(refused({.top_k = 1025}), "top_k");
   for (float top_p : {0.0f, -1.0f, 1.1f, kNan}) EXPECT_EQ(refused({.top_p = top_p}), "top_p");
+  for (float min_p : {-0.1f, 1.1f, kNan}) EXPECT_EQ(refused({.min_p = min_p}), "min_p");
+  for (float penalty : {0.0f, -1.0f, 10.5f, kNan})
+    EXPECT_EQ(refused({.repetition_penalty = penalty}), "repetition_penalty");
+  for (int64_t window : {int64_t{-2}, kMaxRepetitionWindow + 1})
+    EXPECT_EQ(refused({.repetition_window = window}), "repetition_window");
 }
 
 class DeviceSamplerTest : public testing::Test {
@@ -116,12 +140,12 @@ class DeviceSamplerTest : public testing::Test {
   }
 
   Result<int32_t> sample(std::span<const float> logits, const SamplingOptions& options,
-                         int64_t position) {
+                         int64_t position, std::span<const int32_t> text = {}) {
     auto sampler = Sampler::create(*device_, static_cast<int32_t>(logits.size()));
     EXPECT_TRUE(sampler) << sampler.error().message();
     auto buffer = device_->allocate(logits.size_bytes()).value();
     EXPECT_TRUE(stream_->copy_to_device(buffer->data(), std::as_bytes(logits)));
-    return (*sampler)->sample(*stream_, buffer->as<float>(), options, position);
+    return (*sampler)->sample(*stream_, buffer->as<float>(), options, position, text);
   }
 
   std::unique_ptr<Device> device_;
@@ -131,6 +155,25 @@ class DeviceSamplerTest : public testing::Test {
 TEST_F(DeviceSamplerTest, GreedyTakesTheLargestAndTheLowerIdOfEquals) {
   EXPECT_EQ(sample(std::vector<float>{1, 3, 2, 3}, {}, 0).value(), 1);
   EXPECT_EQ(sample(std::vector<float>{kNan, -2, -1}, {}, 0).value(), 2);
+}
+
+TEST_F(DeviceSamplerTest, RepeatedTokensInTheWindowAreLessLikely) {
+  const std::vector<float> logits = {4, 3, -1};
+  const std::vector<int32_t> text = {0, 1, 1, 2, 2};
+  const auto greedy = [&](float penalty, int64_t window) {
+    const SamplingOptions options{.repetition_penalty = penalty, .repetition_window = window};
+    return sample(logits, options, 0, text).value();
+  };
+  EXPECT_EQ(greedy(1, -1), 0);
+  EXPECT_EQ(greedy(2, -1), 0);    // 2, 1.5, -2
+  EXPECT_EQ(greedy(0.5f, 4), 1);  // 4, 6, -0.5: token 0 has left the window
+  EXPECT_EQ(greedy(0.5f, 0), 0);
+  EXPECT_EQ(greedy(0.5f, 1000), 0);
+  const SamplingOptions twice{.repetition_penalty = 1.5f, .repetition_window = -1};
+  EXPECT_EQ(sample(logits, twice, 0, std::vector<int32_t>{0, 0, 0}).value(), 1);
+  // However often it was said, once: 3 / 1.5 = 2 stays above 1.9.
+  EXPECT_EQ(sample(std::vector<float>{3, 1.9f}, twice, 0, std::vector<int32_t>{0, 0, 0}).value(),
+            0);
 }
 
 TEST_F(DeviceSamplerTest, DrawsAreTheIdsOfTheCandidates) {

@@ -28,6 +28,8 @@ void soft_cap_cpu(CpuStream& stream, float* x, int64_t n, float cap);
 void add_cpu(CpuStream& stream, float* x, const float* y, int64_t n);
 void rope_cpu(CpuStream& stream, const RopeArgs& args);
 void top_k_cpu(const float* logits, int64_t n, int64_t k, int32_t* ids, float* values);
+void penalize_cpu(const float* logits, int64_t n, const int32_t* ids, int64_t n_ids, float penalty,
+                  float* out);
 void log_sum_exp_cpu(CpuStream& stream, const float* logits, int64_t n, float* out);
 
 }  // namespace suture

@@ -1,0 +1,28 @@
+// What came of a question.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "actors/figures.h"
+#include "actors/messages.h"
+
+namespace suture {
+
+struct Answer {
+  std::string text;                // as it was shown: without the string that stopped it
+  std::vector<int32_t> token_ids;  // those whose text was shown whole
+  FinishReason reason = FinishReason::kStop;
+  int64_t prompt_tokens = 0;       // the master's own
+  double first_token_seconds = 0;  // from asking to the first token
+  double seconds = 0;              // from asking to the last
+  std::vector<ProcessFigures> figures;
+  std::vector<Degraded> degraded;
+  std::vector<TraceSpan> spans;
+};
+
+std::string_view finish_reason_name(FinishReason reason);  // "stop", "length", "cancelled", "error"
+
+}  // namespace suture

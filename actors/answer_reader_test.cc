@@ -1,0 +1,107 @@
+#include "actors/answer_reader.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "models/tokenizer.h"
+
+namespace suture {
+namespace {
+
+// A token is a piece of this list.
+class PieceTokenizer final : public Tokenizer {
+ public:
+  explicit PieceTokenizer(std::vector<std::string> pieces)
+      : Tokenizer(vocabulary_of(std::move(pieces))) {}
+  std::vector<int32_t> encode(std::string_view, SpecialTokens) const override { return {}; }
+  std::string_view piece(int32_t id, bool) const override {
+    return vocabulary().pieces[static_cast<size_t>(id)];
+  }
+  size_t stable_end(std::string_view) const override { return 0; }
+
+ private:
+  static Vocabulary vocabulary_of(std::vector<std::string> pieces) {
+    Vocabulary vocabulary;
+    vocabulary.kinds.assign(pieces.size(), TokenKind::kNormal);
+    vocabulary.pieces = std::move(pieces);
+    return vocabulary;
+  }
+};
+
+class AnswerReaderTest : public testing::Test {
+ protected:
+  // Pushes all tokens as far as there is credit, reads them and finishes.
+  Answer read(const std::vector<std::string>& pieces, std::vector<std::string> stops) {
+    tokenizer_ = std::make_unique<PieceTokenizer>(pieces);
+    ring_ = TokenRing::create(64).value();
+    AnswerReader reader(ring_, *tokenizer_, std::move(stops),
+                        [this](std::string_view text) { shown_ += text; });
+    TokenRingWriter writer = TokenRingWriter::open(ring_).value();
+    for (int32_t id = 0; id < std::ssize(pieces); ++id) {
+      if (!writer.wait_credit(deadline_in({}))) break;
+      EXPECT_TRUE(writer.push(id));
+      reader.read_slice();
+    }
+    const Status credit = writer.wait_credit(deadline_in({}));
+    model_was_told_ = !credit && credit.error().code == ErrorCode::kCancelled;
+    writer.finish(1);
+    reader.drain();
+    Answer answer;
+    reader.finish(answer);
+    stopped_ = reader.stopped();
+    beyond_ = reader.text_beyond_tokens();
+    EXPECT_EQ(answer.text, shown_);
+    return answer;
+  }
+
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::shared_ptr<TokenRing> ring_;
+  std::string shown_;
+  std::string beyond_;
+  bool stopped_ = false;
+  bool model_was_told_ = false;
+};
+
+TEST_F(AnswerReaderTest, WithoutStopStringsAllIsShown) {
+  const Answer answer = read({"one", " two", " thr", "ee"}, {});
+  EXPECT_EQ(answer.text, "one two three");
+  EXPECT_EQ(answer.token_ids, (std::vector<int32_t>{0, 1, 2, 3}));
+  EXPECT_FALSE(stopped_ || model_was_told_);
+}
+
+TEST_F(AnswerReaderTest, AStopStringAcrossTokensEndsTheAnswerAndTellsTheModel) {
+  const Answer answer = read({"one", " two E", "N", "D of", " it"}, {"END"});
+  EXPECT_EQ(answer.text, "one two ");
+  EXPECT_EQ(answer.token_ids, std::vector<int32_t>{0});
+  EXPECT_EQ(beyond_, " two ");
+  EXPECT_TRUE(stopped_ && model_was_told_);
+}
+
+TEST_F(AnswerReaderTest, AStopStringAtATokensBeginningKeepsTheTokensBefore) {
+  const Answer answer = read({"one", " two", "END", "x"}, {"END"});
+  EXPECT_EQ(answer.text, "one two");
+  EXPECT_EQ(answer.token_ids, (std::vector<int32_t>{0, 1}));
+  EXPECT_EQ(beyond_, "");
+}
+
+TEST_F(AnswerReaderTest, HalfACharacterOfTheStopStringIsNotKept) {
+  const Answer answer = read({"one", "\xc3", "\xa4", "x"}, {"ä"});
+  EXPECT_EQ(answer.text, "one");
+  EXPECT_EQ(answer.token_ids, std::vector<int32_t>{0});
+  EXPECT_EQ(beyond_, "");
+}
+
+TEST_F(AnswerReaderTest, TextHeldBackIsShownAtTheEnd) {
+  const Answer answer = read({"one", " EN"}, {"END"});
+  EXPECT_EQ(answer.text, "one EN");
+  EXPECT_EQ(answer.token_ids.size(), 2u);
+  EXPECT_FALSE(stopped_);
+}
+
+TEST_F(AnswerReaderTest, AnUnfinishedCharacterIsShownAsOne) {
+  EXPECT_EQ(read({"one", "\xc3"}, {"ä"}).text, "one\xEF\xBF\xBD");
+}
+
+}  // namespace
+}  // namespace suture
