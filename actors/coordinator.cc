@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <span>
+#include <tuple>
 
 #include "base/check.h"
 #include "fusion/merge_plan.h"
@@ -13,6 +15,12 @@ namespace {
 
 // Context keys are even, request numbers (which a model is told to cancel by) are odd.
 constexpr uint64_t kKeyStep = 2;
+
+constexpr const char* kShorten = "raise max_seq_len in [bus], or ask for fewer tokens (-n)";
+constexpr const char* kBeginAnew =
+    "begin a new conversation (/clear in the chat), ask for fewer tokens (-n), or raise "
+    "max_seq_len "
+    "in [bus] where the model's own limit allows it";
 
 }  // namespace
 
@@ -37,16 +45,16 @@ std::vector<Outgoing> Coordinator::joined(const std::string& name) {
   for (size_t i = 0; i < setup_.contexts.size(); ++i) {
     const std::vector<int32_t>& ids = setup_.contexts[i].head_ids;
     if (ids.empty()) continue;
-    contexts_[i] = start_reading(i, ids, std::ssize(ids), "", out);
+    contexts_[i] = start_reading(i, {.token_ids = ids, .capacity = std::ssize(ids)}, out);
   }
   return out;
 }
 
-uint64_t Coordinator::start_reading(size_t index, std::vector<int32_t> ids, int64_t capacity,
-                                    const std::string& ring, std::vector<Outgoing>& out) {
-  const uint64_t key = next_key_++ * kKeyStep;
+uint64_t Coordinator::start_reading(size_t index, ReadRequest request, std::vector<Outgoing>& out) {
+  request.key = next_key_++ * kKeyStep;
+  const uint64_t key = request.key;
   readings_[key].model = index;
-  out.emplace_back(model(index).name, ReadRequest{key, std::move(ids), capacity, ring});
+  out.emplace_back(model(index).name, std::move(request));
   return key;
 }
 
@@ -59,20 +67,66 @@ std::vector<Outgoing> Coordinator::ask(Question question) {
   for (const auto& [index, key] : contexts_)
     if (!readings_[key].complete) running.awaited.insert(key);
 
-  std::vector<int32_t> own = setup_.contexts[master_].head_ids;
-  own.insert(own.end(), running.question.tail_ids.begin(), running.question.tail_ids.end());
-  running.report.prompt_tokens = std::ssize(own);
+  running.own_ids = setup_.contexts[master_].head_ids;
+  running.own_ids.insert(running.own_ids.end(), running.question.tail_ids.begin(),
+                         running.question.tail_ids.end());
+  running.report.prompt_tokens = std::ssize(running.own_ids);
   std::vector<Outgoing> out;
+  if (const Status fits = check_length(); !fits)
+    end_early(fits, FinishReason::kError, out);
+  else
+    start_followers(out);
+  proceed(out);
+  return out;
+}
+
+Status Coordinator::check_length() const {
+  const int64_t prompt = std::ssize(running_->own_ids);
+  const int64_t total = prompt + running_->question.max_tokens;
+  if (total <= setup_.spec.max_seq_len) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("{} tokens are needed ({} to read, {} to generate), max_seq_len is {}",
+                          total, prompt, running_->question.max_tokens, setup_.spec.max_seq_len),
+              "request", running_->question.conversation == 0 ? kShorten : kBeginAnew);
+}
+
+void Coordinator::start_followers(std::vector<Outgoing>& out) {
+  RunningRequest& running = *running_;
   for (size_t i = 0; i < setup_.spec.models.size(); ++i) {
     const bool aligned = i != master_ && model(i).fusion.position == SlavePosition::kAligned;
     if (!aligned || gone_.contains(model(i).name)) continue;
-    const int64_t capacity = std::ssize(own) + running.question.max_tokens;
-    const uint64_t key = start_reading(i, own, capacity, running.question.ring, out);
+    ReadRequest request;
+    request.token_ids = running.own_ids;
+    request.capacity = std::ssize(running.own_ids) + running.question.max_tokens;
+    request.follow_ring = running.question.ring;
+    std::tie(request.head_key, request.head_entries) = read_before(i);
+    const uint64_t key = start_reading(i, std::move(request), out);
     running.aligned[i] = key;
     running.awaited.insert(key);
   }
-  proceed(out);
-  return out;
+}
+
+const Conversation* Coordinator::running_conversation() const {
+  const auto found = conversations_.find(running_->question.conversation);
+  return found == conversations_.end() ? nullptr : &found->second;
+}
+
+// At least one token is left to read: its row gives the first logits.
+std::pair<uint64_t, int64_t> Coordinator::read_before(size_t index) const {
+  std::pair<uint64_t, int64_t> best{0, 0};
+  const auto consider = [&](uint64_t key, std::span<const int32_t> ids) {
+    const int64_t shared =
+        std::min(common_prefix(ids, running_->own_ids), std::ssize(running_->own_ids) - 1);
+    if (shared > best.second) best = {key, shared};
+  };
+  const auto context = contexts_.find(index);
+  if (context != contexts_.end() && readings_.at(context->second).why.empty())
+    consider(context->second, setup_.contexts[index].head_ids);
+  if (const Conversation* conversation = running_conversation()) {
+    const auto kept = conversation->streams.find(index);
+    if (kept != conversation->streams.end()) consider(kept->second.key, kept->second.token_ids);
+  }
+  return best;
 }
 
 // The stream with which a model takes part in the running request, if it has one.
@@ -100,11 +154,36 @@ void Coordinator::proceed(std::vector<Outgoing>& out) {
   if (!running_->generating && !running_->done) start_generating(out);
   const auto complete = [this](uint64_t key) { return readings_.at(key).complete; };
   if (!running_->done || !std::ranges::all_of(running_->awaited, complete)) return;
-  for (const auto& [index, key] : running_->aligned) {
-    out.emplace_back(model(index).name, DropStream{key});
+  keep_streams(out);
+  finish();
+}
+
+// What was computed for the answer stays with the conversation, or goes.
+void Coordinator::keep_streams(std::vector<Outgoing>& out) {
+  const RunningRequest& running = *running_;
+  const uint64_t id = running.question.conversation;
+  const std::vector<int32_t>& answered = running.done->token_ids;
+  for (const auto& [index, key] : running.aligned) {
+    Reading& reading = readings_.at(key);
+    if (id != 0 && !answered.empty() && reading.why.empty())
+      keep_stream(index, {key, std::move(reading.token_ids)}, out);
+    else
+      out.emplace_back(model(index).name, DropStream{key});
     readings_.erase(key);
   }
-  finish();
+  if (running.keep_key == 0 || answered.empty()) return;
+  if (id == 0) {  // it was released meanwhile
+    out.emplace_back(model(master_).name, DropStream{running.keep_key});
+    return;
+  }
+  keep_stream(master_, {running.keep_key, answered}, out);
+  if (!conversations_[id].placed) conversations_[id].placed = running.placed;
+}
+
+void Coordinator::keep_stream(size_t index, KeptStream stream, std::vector<Outgoing>& out) {
+  KeptStream& kept = conversations_[running_->question.conversation].streams[index];
+  if (kept.key != 0) out.emplace_back(model(index).name, DropStream{kept.key});
+  kept = std::move(stream);
 }
 
 void Coordinator::start_generating(std::vector<Outgoing>& out) {
@@ -127,7 +206,7 @@ std::vector<float> Coordinator::layer_gains(const FusionSpec& fusion) const {
   return gains;
 }
 
-Result<GenerateRequest> Coordinator::generation() const {
+Result<GenerateRequest> Coordinator::generation() {
   const Question& question = running_->question;
   MergeInput input;
   input.head_ids = setup_.contexts[master_].head_ids;
@@ -139,23 +218,24 @@ Result<GenerateRequest> Coordinator::generation() const {
   std::vector<SourceLink> links;
   for (size_t i = 0; i < setup_.spec.models.size(); ++i)
     if (i != master_) SUTURE_RETURN_IF_ERROR(add_source(i, input, links));
-  SUTURE_ASSIGN_OR_RETURN(const MergePlan plan, plan_merge(input));
+  auto planned = plan_merge(input);
+  if (!planned && question.conversation != 0) planned.error().remedy = kBeginAnew;
+  SUTURE_ASSIGN_OR_RETURN(const MergePlan plan, std::move(planned));
   for (const PlannedSegment& segment : plan.segments)
     links[static_cast<size_t>(segment.source)].segments.push_back(segment);
 
   GenerateRequest request;
   request.request = question.request;
-  const auto head = contexts_.find(master_);
-  if (head != contexts_.end() && readings_.at(head->second).why.empty()) {
-    request.head_key = head->second;
-    request.head_entries = std::ssize(input.head_ids);
+  std::tie(request.head_key, request.head_entries) = read_before(master_);
+  if (question.conversation != 0) {
+    running_->keep_key = next_key_++ * kKeyStep;
+    request.keep_key = running_->keep_key;
   }
-  request.token_ids = input.head_ids;
-  request.token_ids.insert(request.token_ids.end(), question.tail_ids.begin(),
-                           question.tail_ids.end());
+  request.token_ids = running_->own_ids;
   request.own = plan.own;
   request.first_new_position = plan.first_new_position;
   request.stitch_end = plan.stitch_end;
+  std::erase_if(links, [](const SourceLink& link) { return link.stream.owner.empty(); });
   request.sources = std::move(links);
   request.max_tokens = question.max_tokens;
   request.end_ids = setup_.end_ids;
@@ -164,24 +244,30 @@ Result<GenerateRequest> Coordinator::generation() const {
   return request;
 }
 
-Result<bool> Coordinator::add_source(size_t index, MergeInput& input,
-                                     std::vector<SourceLink>& links) const {
+// A slave that is not there any more keeps its place, with a link that has no stream.
+Status Coordinator::add_source(size_t index, MergeInput& input, std::vector<SourceLink>& links) {
   const ModelSpec& slave = model(index);
   const bool must = slave.on_failure == OnFailure::kFail;
   const Reading* reading = reading_of(index);
-  if (reading == nullptr || !reading->stream || !reading->why.empty()) {
-    if (!must) return false;
+  const bool there = reading != nullptr && reading->stream && reading->why.empty();
+  if (!there && must)
     return fail(ErrorCode::kLost, "the slave cannot take part", slave.name,
                 "on_failure = \"degrade\" goes on without it");
-  }
+  const bool prefix = slave.fusion.position == SlavePosition::kPrefix;
+  const Conversation* conversation = running_conversation();
+  const bool begun = conversation != nullptr && conversation->placed;
+  const bool placed = prefix && begun ? conversation->placed->contains(index) : there;
+  if (!placed) return {};
+  if (prefix) running_->placed.insert(index);
   const std::vector<float> gains = layer_gains(slave.fusion);
   const ModelContext& context = setup_.contexts[index];
-  SourceLink link{slave.name, *reading->stream, {}, must, {}, context.layer_map};
+  SourceLink link{slave.name,       there ? *reading->stream : StreamRef(), {}, must, {},
+                  context.layer_map};
   for (const float gain : gains) link.layer_gain_bits.push_back(std::bit_cast<uint32_t>(gain));
   links.push_back(std::move(link));
   input.sources.push_back({slave.name, slave.fusion.position, context.head_ids,
                            context.shared_tokens, gains, slave.fusion.lag});
-  return true;
+  return {};
 }
 
 // Slaves that cannot take part from the start are reported like those lost on the way.
@@ -218,6 +304,7 @@ std::vector<Outgoing> Coordinator::read_done(const std::string& name, ReadDone d
   if (found == readings_.end() || model(found->second.model).name != name) return out;
   found->second.complete = true;
   if (done.outcome.failed) found->second.why = done.outcome.what;
+  found->second.token_ids = std::move(done.token_ids);
   unreported_.push_back(std::move(done));
   proceed(out);
   return out;
@@ -241,6 +328,7 @@ std::vector<Outgoing> Coordinator::peer_ended(const std::string& name, const std
       reading.complete = true;
       reading.why = why;
     }
+  for (auto& [id, conversation] : conversations_) conversation.streams.erase(index);
   if (running_ && index == master_ && running_->generating && !running_->done)
     end_early(fail(ErrorCode::kLost, fmt::format("the master is gone: {}", why), name,
                    "start the topology again"),
@@ -257,6 +345,18 @@ std::vector<Outgoing> Coordinator::cancel(uint64_t request) {
   else
     end_early({}, FinishReason::kCancelled, out);
   proceed(out);
+  return out;
+}
+
+std::vector<Outgoing> Coordinator::release(uint64_t conversation) {
+  std::vector<Outgoing> out;
+  if (running_ && running_->question.conversation == conversation)
+    running_->question.conversation = 0;
+  const auto found = conversations_.find(conversation);
+  if (found == conversations_.end()) return out;
+  for (const auto& [index, stream] : found->second.streams)
+    out.emplace_back(model(index).name, DropStream{stream.key});
+  conversations_.erase(found);
   return out;
 }
 

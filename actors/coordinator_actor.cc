@@ -13,6 +13,7 @@ namespace suture {
 namespace {
 
 using QuestionAtom = caf::atom_constant<caf::atom("question")>;
+using ReleaseAtom = caf::atom_constant<caf::atom("release")>;
 using PeerEndedAtom = caf::atom_constant<caf::atom("ended")>;
 
 struct CoordinatorActorState {
@@ -73,6 +74,9 @@ caf::behavior coordinator_actor(CoordinatorActor* self,
       [=](const std::string&, GenerateDone& done) {
         carry(self, self->state.coordinator->generate_done(std::move(done)));
       },
+      [=](ReleaseAtom, uint64_t conversation) {
+        carry(self, self->state.coordinator->release(conversation));
+      },
       [=](PeerEndedAtom, const std::string& name, const std::string& why) {
         self->state.models.erase(name);
         carry(self, self->state.coordinator->peer_ended(name, why));
@@ -97,6 +101,10 @@ void tell_question(const caf::actor& coordinator, Question question) {
 
 void tell_cancel(const caf::actor& coordinator, uint64_t request) {
   caf::anon_send(coordinator, CancelRequest{request});
+}
+
+void tell_released(const caf::actor& coordinator, uint64_t conversation) {
+  caf::anon_send(coordinator, ReleaseAtom::value, conversation);
 }
 
 void tell_peer_ended(const caf::actor& coordinator, const std::string& name,

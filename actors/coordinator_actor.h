@@ -28,6 +28,7 @@ caf::actor spawn_coordinator(caf::actor_system& system, CoordinatorSetup setup,
 // What the launch tells its coordinator, from any thread.
 void tell_question(const caf::actor& coordinator, Question question);
 void tell_cancel(const caf::actor& coordinator, uint64_t request);
+void tell_released(const caf::actor& coordinator, uint64_t conversation);
 void tell_peer_ended(const caf::actor& coordinator, const std::string& name,
                      const std::string& why);
 // What a model process tells it when it has loaded, or could not.

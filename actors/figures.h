@@ -9,8 +9,9 @@ namespace suture {
 // One process's part in one request.
 struct ProcessFigures {
   std::string name;
-  std::string role;  // "master", "slave"
-  int64_t prompt_tokens = 0;
+  std::string role;           // "master", "slave"
+  int64_t prompt_tokens = 0;  // read now
+  int64_t reused_tokens = 0;  // whose K/V were there already
   double prefill_seconds = 0;
   int64_t decoded_tokens = 0;
   double decode_seconds = 0;
@@ -23,6 +24,7 @@ struct ProcessFigures {
   // Adds the work of another part of the same process; memory is the later of the two.
   void add(const ProcessFigures& more) {
     prompt_tokens += more.prompt_tokens;
+    reused_tokens += more.reused_tokens;
     prefill_seconds += more.prefill_seconds;
     decoded_tokens += more.decoded_tokens;
     decode_seconds += more.decode_seconds;

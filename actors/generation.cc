@@ -45,6 +45,7 @@ Status Generation::read_prompt(const OpenStreamFn& open_stream) {
   while (true) {
     cache_.reset();
     SUTURE_ASSIGN_OR_RETURN(cache_, open_stream());
+    figures_.reused_tokens = cache_->size();
     figures_.prompt_tokens = std::ssize(request_.token_ids) - cache_->size();
     const Status status = read_own_tokens();
     figures_.prefill_seconds = seconds_since(start);
@@ -88,7 +89,8 @@ Status Generation::decode(TokenRingWriter& ring, GenerateDone& done) {
     text_.push_back(token);
     figures_.decoded_tokens = index + 1;
     figures_.decode_seconds = seconds_since(start);
-    if (index + 1 < request_.max_tokens) SUTURE_RETURN_IF_ERROR(step(token, index));
+    const bool last = index + 1 == request_.max_tokens;
+    if (!last || request_.keep_key != 0) SUTURE_RETURN_IF_ERROR(step(token, index));
   }
   return {};
 }

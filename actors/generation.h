@@ -28,7 +28,13 @@ class Generation {
              const std::atomic<bool>& cancelled, TraceLog& trace);
 
   // Runs to the end; tokens go to `ring`. Fills figures and what was degraded even on failure.
+  // Every generated token is in the stream then if the request keeps it.
   Status run(const OpenStreamFn& open_stream, TokenRingWriter& ring, GenerateDone& done);
+
+  // All own tokens, of the prompt and generated.
+  const std::vector<int32_t>& text() const { return text_; }
+  // The answer's stream once its prompt has been read; nothing before that.
+  std::unique_ptr<BusKvCache> take_cache() { return logits_ ? std::move(cache_) : nullptr; }
 
  private:
   Status read_prompt(const OpenStreamFn& open_stream);

@@ -9,6 +9,7 @@
 #include <caf/openssl/all.hpp>
 #include <chrono>
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -89,8 +90,11 @@ struct Launch::State {
   std::optional<AnswerReport> report;  // guarded by mutex
   caf::actor coordinator;              // set once, under mutex
 
-  std::mutex ask_mutex;       // one request at a time
-  uint64_t next_request = 1;  // odd numbers; guarded by ask_mutex
+  std::mutex ask_mutex;       // one request at a time; guards all of its group
+  uint64_t next_request = 1;  // odd numbers
+  uint64_t next_conversation = 1;
+  // What follows the head: turns as they were read and generated, up to the last answer.
+  std::map<uint64_t, std::vector<int32_t>> conversations;
 
   std::unique_ptr<CafSystem> system;
   std::unique_ptr<Broker> broker;
@@ -105,6 +109,9 @@ struct Launch::State {
   Status wait_until_joined();
   Result<std::shared_ptr<TokenRing>> open_ring(const std::string& name, int64_t tokens) const;
   std::optional<AnswerReport> take_report();
+  Result<std::vector<int32_t>> tail_of(const AskOptions& asked);
+  void remember(uint64_t conversation, std::vector<int32_t> tail, const Answer& answer,
+                std::string_view more_text);
 };
 
 void Launch::State::note_joined(const Joined& join) {
@@ -273,19 +280,47 @@ void take_over(AnswerReport report, Answer& answer) {
 
 }  // namespace
 
+Result<std::vector<int32_t>> Launch::State::tail_of(const AskOptions& asked) {
+  PromptBuilder& prompts = *prepared.prompts;
+  if (asked.conversation == 0) return prompts.tail(asked.text);
+  const auto found = conversations.find(asked.conversation);
+  if (found == conversations.end())
+    return fail(ErrorCode::kNotFound,
+                fmt::format("there is no conversation {}", asked.conversation), "request");
+  std::vector<int32_t> tail = found->second;
+  const std::vector<int32_t> turn =
+      tail.empty() ? prompts.tail(asked.text) : prompts.next_turn(asked.text);
+  tail.insert(tail.end(), turn.begin(), turn.end());
+  return tail;
+}
+
+// The conversation goes on from what was shown; an answer that was stopped before it began leaves
+// no trace.
+void Launch::State::remember(uint64_t conversation, std::vector<int32_t> tail, const Answer& answer,
+                             std::string_view more_text) {
+  const auto found = conversations.find(conversation);
+  const bool said = answer.reason != FinishReason::kCancelled || !answer.token_ids.empty();
+  if (found == conversations.end() || !said) return;
+  tail.insert(tail.end(), answer.token_ids.begin(), answer.token_ids.end());
+  const std::vector<int32_t> more = prepared.prompts->answer(more_text);
+  tail.insert(tail.end(), more.begin(), more.end());
+  found->second = std::move(tail);
+}
+
 Result<Answer> Launch::ask(const AskOptions& options,
                            const std::function<void(std::string_view)>& on_text,
                            const std::atomic<bool>& cancelled) {
   State& state = *state_;
   SUTURE_RETURN_IF_ERROR(validate(options, state.spec.max_seq_len));
   const std::lock_guard one_at_a_time(state.ask_mutex);
+  SUTURE_ASSIGN_OR_RETURN(std::vector<int32_t> tail, state.tail_of(options));
   const uint64_t request = std::exchange(state.next_request, state.next_request + 2);
   const std::string ring_name = fmt::format("answer/{}", request);
   SUTURE_ASSIGN_OR_RETURN(auto ring, state.open_ring(ring_name, options.max_tokens));
 
   AnswerReader reader(ring, state.prepared.encodings->tokenizer(), options.stop, on_text);
-  tell_question(state.coordinator, {request, state.prepared.prompts->tail(options.text),
-                                    options.max_tokens, options.sampling, ring_name});
+  tell_question(state.coordinator, {request, tail, options.max_tokens, options.sampling, ring_name,
+                                    options.conversation});
   bool producing = true;
   bool told = false;
   std::optional<AnswerReport> report;
@@ -306,7 +341,35 @@ Result<Answer> Launch::ask(const AskOptions& options,
   reader.finish(answer);
   take_over(std::move(*report), answer);
   if (reader.stopped()) answer.reason = FinishReason::kStop;
+  state.remember(options.conversation, std::move(tail), answer, reader.text_beyond_tokens());
   return answer;
+}
+
+Result<OpenedConversation> Launch::open_conversation(const std::vector<ChatTurn>& history) {
+  State& state = *state_;
+  const std::lock_guard one_at_a_time(state.ask_mutex);
+  PromptBuilder& prompts = *state.prepared.prompts;
+  std::vector<int32_t> tail;
+  for (const ChatTurn& turn : history) {
+    for (const auto& ids :
+         {tail.empty() ? prompts.tail(turn.question) : prompts.next_turn(turn.question),
+          prompts.answer(turn.answer)})
+      tail.insert(tail.end(), ids.begin(), ids.end());
+    if (std::ssize(tail) >= state.spec.max_seq_len)
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("the earlier turns are longer than the {} tokens of max_seq_len",
+                              state.spec.max_seq_len),
+                  "conversation", "raise max_seq_len in [bus], or take fewer turns");
+  }
+  const OpenedConversation opened{state.next_conversation++, std::ssize(tail)};
+  state.conversations[opened.id] = std::move(tail);
+  return opened;
+}
+
+void Launch::close_conversation(uint64_t id) {
+  State& state = *state_;
+  const std::lock_guard one_at_a_time(state.ask_mutex);
+  if (state.conversations.erase(id) != 0) tell_released(state.coordinator, id);
 }
 
 std::vector<pid_t> Launch::pids() const {

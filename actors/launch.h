@@ -27,11 +27,25 @@ struct LaunchOptions {
   std::function<void(const std::string&)> on_progress;
 };
 
+// A question of a conversation with what was answered.
+struct ChatTurn {
+  std::string question;
+  std::string answer;
+
+  bool operator==(const ChatTurn&) const = default;
+};
+
+struct OpenedConversation {
+  uint64_t id = 0;
+  int64_t tokens = 0;  // of its earlier turns
+};
+
 struct AskOptions {
   std::string text;
   int64_t max_tokens = 256;
   SamplingOptions sampling;
   std::vector<std::string> stop = {};  // strings that end the answer; not shown
+  uint64_t conversation = 0;           // the next turn of it; 0 = a question by itself
 };
 
 // kInvalidArgument names the value that is out of range; `max_seq_len` as in the topology.
@@ -52,6 +66,13 @@ class Launch {
   Result<Answer> ask(const AskOptions& options,
                      const std::function<void(std::string_view text)>& on_text,
                      const std::atomic<bool>& cancelled);
+
+  // A conversation keeps the K/V of its turns with the models, so that the next turn reads only
+  // what is new. Earlier turns are read with the first question; kInvalidArgument if they are
+  // longer than the topology's max_seq_len.
+  Result<OpenedConversation> open_conversation(const std::vector<ChatTurn>& history);
+  // Frees what it kept. The id is never reused.
+  void close_conversation(uint64_t id);
 
   // Model processes that are running; empty for placement "in-process".
   std::vector<pid_t> pids() const;

@@ -53,8 +53,8 @@ struct LaunchSpec {
   SamplingOptions sampling;
   // Own tokens and segments together, beyond which a master goes on without its slaves.
   std::optional<int64_t> stitch_until;  // as the file says it
-  int64_t max_tokens = 256;       // longest answer
-  std::vector<std::string> stop;  // strings that end an answer
+  int64_t max_tokens = 256;             // longest answer
+  std::vector<std::string> stop;        // strings that end an answer
 
   static constexpr int64_t kDefaultStitchUntil = 24576;
   int64_t stitch_limit() const { return stitch_until.value_or(kDefaultStitchUntil); }

@@ -55,6 +55,8 @@ struct ReadRequest {
   std::vector<int32_t> token_ids;
   int64_t capacity = 0;     // tokens; at least token_ids.size()
   std::string follow_ring;  // then read the tokens of this ring as they come; empty = none
+  uint64_t head_key = 0;    // a stream read before, whose first entries are forked; 0 = none
+  int64_t head_entries = 0;
 };
 
 // Sent back before the tokens are read: readers attach and wait for the rows.
@@ -68,6 +70,7 @@ struct ReadOpened {
 struct ReadDone {
   uint64_t key = 0;
   Outcome outcome;
+  std::vector<int32_t> token_ids;  // what the stream of a follower holds now
   ProcessFigures figures;
   std::vector<TraceSpan> spans;
 };
@@ -105,7 +108,8 @@ struct GenerateRequest {
   int64_t max_tokens = 0;
   std::vector<int32_t> end_ids;
   SamplingOptions sampling;
-  std::string ring;  // token ring, published on the broker under this name
+  std::string ring;       // token ring, published on the broker under this name
+  uint64_t keep_key = 0;  // keep the answer's stream under this key, until dropped; 0 = no
 };
 
 enum class FinishReason : uint32_t { kStop = 1, kLength = 2, kCancelled = 3, kError = 4 };
@@ -125,6 +129,7 @@ struct GenerateDone {
   ProcessFigures figures;
   std::vector<Degraded> degraded;
   std::vector<TraceSpan> spans;
+  std::vector<int32_t> token_ids;  // what the kept stream holds; empty if none was kept
 };
 
 struct CancelRequest {
@@ -145,8 +150,8 @@ auto inspect(Inspector& f, Joined& x) {
 }
 template <typename Inspector>
 auto inspect(Inspector& f, ProcessFigures& x) {
-  return f(x.name, x.role, x.prompt_tokens, x.prefill_seconds, x.decoded_tokens, x.decode_seconds,
-           x.bus_waits, x.bus_wait_seconds, x.kv_bytes_published, x.kv_bytes_read,
+  return f(x.name, x.role, x.prompt_tokens, x.reused_tokens, x.prefill_seconds, x.decoded_tokens,
+           x.decode_seconds, x.bus_waits, x.bus_wait_seconds, x.kv_bytes_published, x.kv_bytes_read,
            x.resident_bytes);
 }
 template <typename Inspector>
@@ -155,7 +160,7 @@ auto inspect(Inspector& f, TraceSpan& x) {
 }
 template <typename Inspector>
 auto inspect(Inspector& f, ReadRequest& x) {
-  return f(x.key, x.token_ids, x.capacity, x.follow_ring);
+  return f(x.key, x.token_ids, x.capacity, x.follow_ring, x.head_key, x.head_entries);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, ReadOpened& x) {
@@ -163,7 +168,7 @@ auto inspect(Inspector& f, ReadOpened& x) {
 }
 template <typename Inspector>
 auto inspect(Inspector& f, ReadDone& x) {
-  return f(x.key, x.outcome, x.figures, x.spans);
+  return f(x.key, x.outcome, x.token_ids, x.figures, x.spans);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, DropStream& x) {
@@ -189,7 +194,7 @@ auto inspect(Inspector& f, SourceLink& x) {
 template <typename Inspector>
 auto inspect(Inspector& f, GenerateRequest& x) {
   return f(x.request, x.head_key, x.head_entries, x.token_ids, x.own, x.first_new_position,
-           x.stitch_end, x.sources, x.max_tokens, x.end_ids, x.sampling, x.ring);
+           x.stitch_end, x.sources, x.max_tokens, x.end_ids, x.sampling, x.ring, x.keep_key);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, Degraded& x) {
@@ -197,7 +202,7 @@ auto inspect(Inspector& f, Degraded& x) {
 }
 template <typename Inspector>
 auto inspect(Inspector& f, GenerateDone& x) {
-  return f(x.request, x.outcome, x.reason, x.figures, x.degraded, x.spans);
+  return f(x.request, x.outcome, x.reason, x.figures, x.degraded, x.spans, x.token_ids);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, CancelRequest& x) {

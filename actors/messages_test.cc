@@ -51,6 +51,7 @@ TEST(MessagesTest, AGenerateRequestComesBackAsItWasSent) {
   request.end_ids = {2};
   request.sampling = {.temperature = 0.55f, .top_k = 7, .top_p = 0.9f, .seed = ~0ull};
   request.ring = "answer/7";
+  request.keep_key = 12;
 
   const GenerateRequest back = carried(request);
   EXPECT_EQ(back.token_ids, request.token_ids);
@@ -70,6 +71,7 @@ TEST(MessagesTest, AGenerateRequestComesBackAsItWasSent) {
   EXPECT_EQ(back.sampling.temperature, 0.55f);
   EXPECT_EQ(back.sampling.top_p, 0.9f);
   EXPECT_EQ(back.sampling.seed, ~0ull);
+  EXPECT_EQ(back.keep_key, 12u);
   EXPECT_EQ(back.ring, "answer/7");
 }
 

@@ -81,13 +81,14 @@ ReadOpened ModelService::open(const ReadRequest& request) {
     if (request.token_ids.empty())
       return fail(ErrorCode::kInvalidArgument, "there is nothing to read", load_.name);
     const int64_t capacity = std::max<int64_t>(request.capacity, std::ssize(request.token_ids));
-    SUTURE_ASSIGN_OR_RETURN(auto writer,
-                            slab_->open_stream(stream_info(request.token_ids), capacity));
-    const std::vector<std::byte> info = encode_stream_info(writer->info());
+    SUTURE_ASSIGN_OR_RETURN(auto cache, open_stream(request.head_key, request.head_entries,
+                                                    request.token_ids, capacity));
+    const StreamWriter& writer = cache->writer();
+    const std::vector<std::byte> info = encode_stream_info(writer.info());
     const auto* bytes = reinterpret_cast<const char*>(info.data());
-    opened.stream = {load_.name, writer->id().slot, writer->id().generation,
+    opened.stream = {load_.name, writer.id().slot, writer.id().generation,
                      std::vector<char>(bytes, bytes + info.size())};
-    streams_[request.key] = {request, std::make_unique<BusKvCache>(std::move(writer))};
+    streams_[request.key] = {request, std::move(cache)};
     return {};
   };
   opened.outcome = Outcome::of(body());
@@ -107,8 +108,9 @@ ReadDone ModelService::read(uint64_t key) {
   const auto body = [&]() -> Status {
     if (!begin(key)) return fail(ErrorCode::kCancelled, "the request was cancelled");
     const int64_t start = monotonic_ns();
+    done.figures.reused_tokens = stream.cache->size();
     SUTURE_RETURN_IF_ERROR(read_prompt(stream));
-    done.figures.prompt_tokens = std::ssize(stream.request.token_ids);
+    done.figures.prompt_tokens = std::ssize(stream.request.token_ids) - done.figures.reused_tokens;
     done.figures.prefill_seconds = seconds_since(start);
     if (stream.request.follow_ring.empty()) return {};
     return follow(stream, done.figures);
@@ -118,15 +120,20 @@ ReadDone ModelService::read(uint64_t key) {
   done.figures.kv_bytes_published = static_cast<int64_t>(stream.cache->writer().bytes_published());
   done.figures.resident_bytes = resident_bytes();
   done.spans = trace_.take();
-  // Readers that still wait for rows that will not come learn it now.
-  if (!status) streams_.erase(found);
+  if (!status) {
+    streams_.erase(found);  // readers that still wait for rows learn that they will not come
+  } else if (!stream.request.follow_ring.empty()) {
+    done.token_ids = stream.request.token_ids;
+    keep(key, done.token_ids, std::move(stream.cache));
+  }
   return done;
 }
 
 Status ModelService::read_prompt(OpenStream& stream) {
   const int64_t start = monotonic_ns();
   PrefillArgs args;
-  args.token_ids = stream.request.token_ids;
+  args.token_ids =
+      std::span(stream.request.token_ids).subspan(static_cast<size_t>(stream.cache->size()));
   args.cache = stream.cache.get();
   args.on_chunk = [this](int64_t, int64_t) -> Status {
     if (cancelled_.load(std::memory_order_acquire))
@@ -153,6 +160,7 @@ Status ModelService::follow(OpenStream& stream, ProcessFigures& figures) {
     if (!next->has_value() || cache.size() == cache.capacity()) return {};
     const int64_t start = monotonic_ns();
     SUTURE_RETURN_IF_ERROR(model_->decode((*next)->id, cache));
+    stream.request.token_ids.push_back((*next)->id);
     trace_.add("follow", start);
     figures.decoded_tokens += 1;
     figures.decode_seconds += seconds_since(start);
@@ -162,23 +170,39 @@ Status ModelService::follow(OpenStream& stream, ProcessFigures& figures) {
 
 void ModelService::drop(uint64_t key) { streams_.erase(key); }
 
-// The stream of an answer: the head's entries are taken over where they have been read before.
-Result<std::unique_ptr<BusKvCache>> ModelService::open_answer(const GenerateRequest& request) {
-  const int64_t capacity = std::ssize(request.token_ids) + request.max_tokens;
-  const auto head = streams_.find(request.head_key);
-  const bool forks = head != streams_.end() && request.head_entries > 0;
-  StreamInfo info = stream_info(request.token_ids);
-  SUTURE_ASSIGN_OR_RETURN(
-      auto writer,
-      forks ? slab_->fork_stream(head->second.cache->writer(), request.head_entries, info, capacity)
-            : slab_->open_stream(info, capacity));
+Result<std::unique_ptr<BusKvCache>> ModelService::open_stream(uint64_t head_key,
+                                                              int64_t head_entries,
+                                                              const std::vector<int32_t>& token_ids,
+                                                              int64_t capacity) {
+  const auto head = streams_.find(head_key);
+  const bool forks = head != streams_.end() && head_entries > 0;
+  StreamInfo info = stream_info(token_ids);
+  SUTURE_ASSIGN_OR_RETURN(auto writer, forks ? slab_->fork_stream(head->second.cache->writer(),
+                                                                  head_entries, info, capacity)
+                                             : slab_->open_stream(info, capacity));
   return std::make_unique<BusKvCache>(std::move(writer));
+}
+
+// Gives back what was reserved for tokens that did not come, where a fork of exact size is to be
+// had; whole blocks are shared, not copied.
+void ModelService::keep(uint64_t key, const std::vector<int32_t>& token_ids,
+                        std::unique_ptr<BusKvCache> cache) {
+  const int64_t entries = cache->size();
+  auto exact = slab_->fork_stream(cache->writer(), entries, stream_info(token_ids), entries);
+  if (exact) cache = std::make_unique<BusKvCache>(std::move(*exact));
+  OpenStream& kept = streams_[key];
+  kept.request.key = key;
+  kept.request.token_ids = token_ids;
+  kept.cache = std::move(cache);
 }
 
 GenerateDone ModelService::generate(const GenerateRequest& request) {
   GenerateDone done;
   done.request = request.request;
-  const OpenStreamFn open_stream = [&] { return open_answer(request); };
+  const OpenStreamFn open_answer = [&] {
+    return open_stream(request.head_key, request.head_entries, request.token_ids,
+                       std::ssize(request.token_ids) + request.max_tokens);
+  };
   const auto body = [&]() -> Status {
     SUTURE_ASSIGN_OR_RETURN(const UniqueFd fd, broker_->ring(request.ring));
     SUTURE_ASSIGN_OR_RETURN(auto ring, TokenRing::attach(fd.get()));
@@ -186,11 +210,14 @@ GenerateDone ModelService::generate(const GenerateRequest& request) {
     Status status = fail(ErrorCode::kCancelled, "the request was cancelled");
     if (begin(request.request)) {
       Generation generation(request, *model_, *broker_, cancelled_, trace_);
-      status = generation.run(open_stream, tokens, done);
+      status = generation.run(open_answer, tokens, done);
+      if (!status)
+        done.reason = status.error().code == ErrorCode::kCancelled ? FinishReason::kCancelled
+                                                                   : FinishReason::kError;
+      keep_answer(request, generation, done);
+    } else {
+      done.reason = FinishReason::kCancelled;
     }
-    if (!status)
-      done.reason = status.error().code == ErrorCode::kCancelled ? FinishReason::kCancelled
-                                                                 : FinishReason::kError;
     tokens.finish(static_cast<uint32_t>(done.reason));
     return done.reason == FinishReason::kCancelled ? Status() : status;
   };
@@ -201,6 +228,17 @@ GenerateDone ModelService::generate(const GenerateRequest& request) {
   done.figures.resident_bytes = own.resident_bytes;
   done.spans = trace_.take();
   return done;
+}
+
+// The stream of an answer goes on to the next turn of its conversation.
+void ModelService::keep_answer(const GenerateRequest& request, Generation& generation,
+                               GenerateDone& done) {
+  if (request.keep_key == 0 || done.reason == FinishReason::kError) return;
+  auto cache = generation.take_cache();
+  if (!cache) return;
+  done.token_ids = generation.text();
+  done.token_ids.resize(static_cast<size_t>(cache->size()));
+  keep(request.keep_key, done.token_ids, std::move(cache));
 }
 
 ProcessFigures ModelService::new_figures() const {

@@ -22,6 +22,8 @@
 
 namespace suture {
 
+class Generation;
+
 struct ModelLoad {
   std::string name;  // of the process
   Role role = Role::kMaster;
@@ -64,7 +66,12 @@ class ModelService {
 
   StreamInfo stream_info(std::vector<int32_t> token_ids) const;
   Status read_prompt(OpenStream& stream);
-  Result<std::unique_ptr<BusKvCache>> open_answer(const GenerateRequest& request);
+  // A stream of `capacity` tokens, forked from the stream `head_key` if there is one.
+  Result<std::unique_ptr<BusKvCache>> open_stream(uint64_t head_key, int64_t head_entries,
+                                                  const std::vector<int32_t>& token_ids,
+                                                  int64_t capacity);
+  void keep(uint64_t key, const std::vector<int32_t>& token_ids, std::unique_ptr<BusKvCache> cache);
+  void keep_answer(const GenerateRequest& request, Generation& generation, GenerateDone& done);
   Status follow(OpenStream& stream, ProcessFigures& figures);
   ProcessFigures new_figures() const;
   // Marks `request` as the one that runs; false if it was cancelled before.

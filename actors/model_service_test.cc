@@ -150,6 +150,14 @@ class ModelServiceTest : public testing::Test {
         {0, 1, 2}};
   }
 
+  // The first tokens after 12 of the prompt, up to one that has not come before.
+  std::vector<int32_t> greedy_of_twelve() {
+    std::vector<int32_t> ids = answer(request({prompt_.begin(), prompt_.begin() + 12}, 8));
+    auto last = ids.end() - 1;
+    while (std::find(ids.begin(), last, *last) != last) --last;
+    return {ids.begin(), last + 1};
+  }
+
   std::unique_ptr<Broker> broker_;
   std::unique_ptr<BrokerClient> client_;
   Process master_;
@@ -192,6 +200,71 @@ TEST_F(ModelServiceTest, AHeadThatWasReadBeforeIsForked) {
   GenerateDone done;
   EXPECT_EQ(answer(forked, &done), greedy_);
   EXPECT_EQ(done.figures.prompt_tokens, std::ssize(prompt_) - 20);
+}
+
+TEST_F(ModelServiceTest, AnAnswerThatIsKeptIsGoneOnFromWithoutReadingItAgain) {
+  GenerateRequest first = request({prompt_.begin(), prompt_.begin() + 12}, 6);
+  first.keep_key = 60;
+  GenerateDone done;
+  std::vector<int32_t> text = first.token_ids;
+  for (const int32_t id : answer(first, &done)) text.push_back(id);
+  EXPECT_EQ(done.token_ids, text);  // the last one too
+
+  std::vector<int32_t> longer = text;
+  longer.insert(longer.end(), prompt_.begin(), prompt_.begin() + 9);
+  GenerateRequest next = request(longer, 10);
+  next.head_key = 60;
+  next.head_entries = 18;
+  next.keep_key = 62;
+  const auto continued = answer(next, &done);
+  EXPECT_EQ(done.figures.prompt_tokens, 9);
+  EXPECT_EQ(done.figures.reused_tokens, 18);
+  EXPECT_EQ(done.token_ids.size(), 37u);
+  EXPECT_EQ(answer(request(longer, 10), &done), continued);  // read in one piece
+  EXPECT_EQ(done.figures.prompt_tokens, 27);
+  EXPECT_TRUE(done.token_ids.empty());
+}
+
+TEST_F(ModelServiceTest, KeptAnswersReserveNoMoreThanTheyHold) {
+  // 128 x 2 tokens in all: four conversations of 18 tokens, each asked with room for 100.
+  for (uint64_t conversation = 0; conversation < 4; ++conversation) {
+    GenerateRequest first = request({prompt_.begin(), prompt_.begin() + 12}, 88);
+    first.end_ids = {greedy_of_twelve().back()};
+    first.keep_key = 60 + conversation;
+    GenerateDone done;
+    answer(first, &done);
+    EXPECT_EQ(done.reason, FinishReason::kStop);
+  }
+}
+
+TEST_F(ModelServiceTest, AFollowerGoesOnFromItsOwnStream) {
+  const auto ring = open_ring("ring");
+  const StreamRef stream = read_on_slave(prompt_, 10, "ring");
+  GenerateRequest first = request(prompt_, 4);
+  first.sources = {aligned(stream, 1, 0)};
+  answer_into(ring, first);
+  const ReadDone read = slave_read_.get();
+  const int64_t n = std::ssize(prompt_);
+  ASSERT_EQ(std::ssize(read.token_ids), n + 4);
+  ReadRequest next{12, read.token_ids, 100, ""};
+  next.token_ids.push_back(prompt_[0]);
+  next.head_key = 10;
+  next.head_entries = n + 4;
+  ModelService& service = *slave_.service;
+  EXPECT_FALSE(slave_.run([&] { return service.open(next); }).get().outcome.failed);
+  const ReadDone more = slave_.run([&] { return service.read(12); }).get();
+  EXPECT_FALSE(more.outcome.failed) << more.outcome.what;
+  EXPECT_EQ(more.figures.prompt_tokens, 1);
+  EXPECT_EQ(more.figures.reused_tokens, n + 4);
+}
+
+TEST_F(ModelServiceTest, AConsumerThatWantsNoMoreEndsTheAnswer) {
+  const auto ring = open_ring("ring");
+  ring->grant(64);
+  ring->cancel();
+  const GenerateDone done = generate(request(prompt_, 16)).get();
+  EXPECT_FALSE(done.outcome.failed) << done.outcome.what;
+  EXPECT_EQ(done.reason, FinishReason::kCancelled);
 }
 
 TEST_F(ModelServiceTest, AnAlignedSlaveFollowsEveryTokenAndTheResultIsTheSameEachTime) {

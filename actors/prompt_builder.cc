@@ -55,4 +55,19 @@ std::vector<int32_t> PromptBuilder::tail(std::string_view question) {
   return ids;
 }
 
+std::vector<int32_t> PromptBuilder::next_turn(std::string_view question) {
+  std::vector<int32_t> ids;
+  append(ids, format_.assistant_close, SpecialTokens::kParse);
+  append(ids, format_.user_open, SpecialTokens::kParse);
+  const std::vector<int32_t> rest = tail(question);
+  ids.insert(ids.end(), rest.begin(), rest.end());
+  return ids;
+}
+
+std::vector<int32_t> PromptBuilder::answer(std::string_view text) {
+  std::vector<int32_t> ids;
+  append(ids, text, SpecialTokens::kAsText);
+  return ids;
+}
+
 }  // namespace suture

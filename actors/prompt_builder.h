@@ -49,6 +49,10 @@ class PromptBuilder {
   std::vector<int32_t> head(std::string_view system, const std::vector<std::string>& documents);
   // The question, the end of the user turn, the start of the answer.
   std::vector<int32_t> tail(std::string_view question);
+  // The next turn: the end of the answer before it, the start of the user turn, and its tail.
+  std::vector<int32_t> next_turn(std::string_view question);
+  // What was answered, or a part of it, as text.
+  std::vector<int32_t> answer(std::string_view text);
 
  private:
   void append(std::vector<int32_t>& ids, std::string_view text, SpecialTokens special);

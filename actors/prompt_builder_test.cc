@@ -51,6 +51,13 @@ TEST_F(PromptBuilderTest, HeadAndTailMakeOneConversation) {
   EXPECT_EQ(shown(*tokenizer_, prompts_.tail("Why?")), "Why?<|im_end|>\n<|im_start|>assistant\n");
 }
 
+TEST_F(PromptBuilderTest, TurnsFollowEachOtherAsTheTemplateHasThem) {
+  EXPECT_EQ(shown(*tokenizer_, prompts_.next_turn("And?")),
+            "<|im_end|>\n<|im_start|>user\nAnd?<|im_end|>\n<|im_start|>assistant\n");
+  EXPECT_EQ(shown(*tokenizer_, prompts_.answer("So.")), "So.");
+  EXPECT_TRUE(prompts_.answer("").empty());
+}
+
 TEST_F(PromptBuilderTest, ADocumentCannotForgeATurn) {
   const int32_t end_of_turn = tokenizer_->vocab_size() - 1;
   const auto plain = prompts_.head("", {});
