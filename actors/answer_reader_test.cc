@@ -5,35 +5,35 @@
 #include <memory>
 
 #include "models/tokenizer.h"
+#include "models/unicode.h"
 
 namespace suture {
 namespace {
 
-// A token is a piece of this list.
-class PieceTokenizer final : public Tokenizer {
- public:
-  explicit PieceTokenizer(std::vector<std::string> pieces)
-      : Tokenizer(vocabulary_of(std::move(pieces))) {}
-  std::vector<int32_t> encode(std::string_view, SpecialTokens) const override { return {}; }
-  std::string_view piece(int32_t id, bool) const override {
-    return vocabulary().pieces[static_cast<size_t>(id)];
+// A tokenizer whose tokens are these pieces of text, which need not be whole characters.
+std::unique_ptr<Tokenizer> tokenizer_of(const std::vector<std::string>& pieces) {
+  Vocabulary vocabulary;
+  vocabulary.model = "gpt2";
+  vocabulary.pre_tokenizer = "qwen2";
+  for (const std::string& piece : pieces) {
+    std::string stored;  // in the alphabet of byte-level BPE
+    for (const char c : piece) {
+      const auto byte = static_cast<unsigned char>(c);
+      append_utf8(byte == ' ' ? 0x120u : byte, stored);
+    }
+    vocabulary.pieces.push_back(std::move(stored));
   }
-  size_t stable_end(std::string_view) const override { return 0; }
-
- private:
-  static Vocabulary vocabulary_of(std::vector<std::string> pieces) {
-    Vocabulary vocabulary;
-    vocabulary.kinds.assign(pieces.size(), TokenKind::kNormal);
-    vocabulary.pieces = std::move(pieces);
-    return vocabulary;
-  }
-};
+  vocabulary.kinds.assign(pieces.size(), TokenKind::kNormal);
+  auto created = Tokenizer::create(std::move(vocabulary));
+  EXPECT_TRUE(created.has_value()) << created.error().message();
+  return std::move(*created);
+}
 
 class AnswerReaderTest : public testing::Test {
  protected:
   // Pushes all tokens as far as there is credit, reads them and finishes.
   Answer read(const std::vector<std::string>& pieces, std::vector<std::string> stops) {
-    tokenizer_ = std::make_unique<PieceTokenizer>(pieces);
+    tokenizer_ = tokenizer_of(pieces);
     ring_ = TokenRing::create(64).value();
     AnswerReader reader(ring_, *tokenizer_, std::move(stops),
                         [this](std::string_view text) { shown_ += text; });

@@ -1,8 +1,10 @@
 // What a finished request reports, as plain data: the rows of the table and of the trace.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace suture {
 
@@ -35,6 +37,17 @@ struct ProcessFigures {
     resident_bytes = more.resident_bytes;
   }
 };
+
+// Adds one request's figures to those of earlier ones, process by process.
+inline void add_figures(const std::vector<ProcessFigures>& more, std::vector<ProcessFigures>& all) {
+  for (const ProcessFigures& figures : more) {
+    const auto found = std::ranges::find(all, figures.name, &ProcessFigures::name);
+    if (found == all.end())
+      all.push_back(figures);
+    else
+      found->add(figures);
+  }
+}
 
 // Something a process did for a while.
 struct TraceSpan {

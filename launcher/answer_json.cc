@@ -25,6 +25,7 @@ void read_figures(const nlohmann::json& json, ProcessFigures& figures) {
   json.at("name").get_to(figures.name);
   json.at("role").get_to(figures.role);
   json.at("prompt_tokens").get_to(figures.prompt_tokens);
+  json.at("reused_tokens").get_to(figures.reused_tokens);
   json.at("prefill_s").get_to(figures.prefill_seconds);
   json.at("decoded_tokens").get_to(figures.decoded_tokens);
   json.at("decode_s").get_to(figures.decode_seconds);
@@ -54,6 +55,7 @@ nlohmann::json to_json(const ProcessFigures& figures) {
   return {{"name", figures.name},
           {"role", figures.role},
           {"prompt_tokens", figures.prompt_tokens},
+          {"reused_tokens", figures.reused_tokens},
           {"prefill_s", figures.prefill_seconds},
           {"decoded_tokens", figures.decoded_tokens},
           {"decode_s", figures.decode_seconds},
@@ -98,6 +100,13 @@ nlohmann::json to_json(const AskOptions& options) {
           {"stop", options.stop}};
 }
 
+nlohmann::json to_json(const std::vector<ChatTurn>& turns) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const ChatTurn& turn : turns)
+    json.push_back({{"question", turn.question}, {"answer", turn.answer}});
+  return json;
+}
+
 Result<Answer> answer_from_json(const nlohmann::json& source) {
   return checked<Answer>(source, [](const nlohmann::json& json, Answer& answer) {
     json.at("text").get_to(answer.text);
@@ -133,6 +142,15 @@ Result<AskOptions> ask_options_from_json(const nlohmann::json& source) {
     json.at("seed").get_to(options.sampling.seed);
     json.at("stop").get_to(options.stop);
   });
+}
+
+Result<std::vector<ChatTurn>> chat_turns_from_json(const nlohmann::json& source) {
+  return checked<std::vector<ChatTurn>>(
+      source, [](const nlohmann::json& json, std::vector<ChatTurn>& turns) {
+        for (const nlohmann::json& turn : json)
+          turns.push_back(
+              {turn.at("question").get<std::string>(), turn.at("answer").get<std::string>()});
+      });
 }
 
 Result<Error> error_from_json(const nlohmann::json& source) {

@@ -3,33 +3,31 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 namespace suture {
 namespace {
 
-constexpr size_t kColumns = 9;
-using Row = std::array<std::string, kColumns>;
+using Row = std::vector<std::string>;
 
-constexpr std::array<std::string_view, kColumns> kTitles = {
-    "process",   "role",         "prompt tokens", "prefill s",  "decode tok/s",
-    "bus waits", "K/V out (MB)", "K/V in (MB)",   "memory (MB)"};
 constexpr size_t kTextColumns = 2;  // the first ones are left-aligned
 
 std::string megabytes(int64_t bytes) {
   return fmt::format("{:.1f}", static_cast<double>(bytes) / 1e6);
 }
 
+std::string decode_rate(const ProcessFigures& figures) {
+  if (figures.decoded_tokens == 0 || figures.decode_seconds <= 0) return "-";
+  return fmt::format("{:.2f}",
+                     static_cast<double>(figures.decoded_tokens) / figures.decode_seconds);
+}
+
 Row row_of(const ProcessFigures& figures) {
-  const bool decoded = figures.decoded_tokens > 0 && figures.decode_seconds > 0;
   return {figures.name,
           figures.role,
           fmt::to_string(figures.prompt_tokens),
           fmt::format("{:.2f}", figures.prefill_seconds),
-          decoded ? fmt::format("{:.2f}", static_cast<double>(figures.decoded_tokens) /
-                                              figures.decode_seconds)
-                  : "-",
+          decode_rate(figures),
           figures.bus_waits == 0
               ? "0"
               : fmt::format("{} ({:.2f} s)", figures.bus_waits, figures.bus_wait_seconds),
@@ -38,18 +36,14 @@ Row row_of(const ProcessFigures& figures) {
           megabytes(figures.resident_bytes)};
 }
 
-}  // namespace
-
-std::string answer_table(std::span<const ProcessFigures> figures) {
-  std::vector<Row> rows(1);
-  std::copy(kTitles.begin(), kTitles.end(), rows[0].begin());
-  for (const ProcessFigures& process : figures) rows.push_back(row_of(process));
-  std::array<size_t, kColumns> widths{};
+// All rows as long as the first, which holds the titles.
+std::string aligned(const std::vector<Row>& rows) {
+  std::vector<size_t> widths(rows.front().size());
   for (const Row& row : rows)
-    for (size_t c = 0; c < kColumns; ++c) widths[c] = std::max(widths[c], row[c].size());
+    for (size_t c = 0; c < widths.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
   std::string table;
   for (const Row& row : rows) {
-    for (size_t c = 0; c < kColumns; ++c) {
+    for (size_t c = 0; c < widths.size(); ++c) {
       if (c > 0) table += "  ";
       table += c < kTextColumns ? fmt::format("{:<{}}", row[c], widths[c])
                                 : fmt::format("{:>{}}", row[c], widths[c]);
@@ -57,6 +51,25 @@ std::string answer_table(std::span<const ProcessFigures> figures) {
     table += '\n';
   }
   return table;
+}
+
+}  // namespace
+
+std::string answer_table(std::span<const ProcessFigures> figures) {
+  std::vector<Row> rows = {{"process", "role", "prompt tokens", "prefill s", "decode tok/s",
+                            "bus waits", "K/V out (MB)", "K/V in (MB)", "memory (MB)"}};
+  for (const ProcessFigures& process : figures) rows.push_back(row_of(process));
+  return aligned(rows);
+}
+
+std::string chat_table(std::span<const ProcessFigures> figures) {
+  std::vector<Row> rows = {
+      {"process", "role", "tokens read", "reused", "generated", "prefill s", "decode tok/s"}};
+  for (const ProcessFigures& process : figures)
+    rows.push_back({process.name, process.role, fmt::to_string(process.prompt_tokens),
+                    fmt::to_string(process.reused_tokens), fmt::to_string(process.decoded_tokens),
+                    fmt::format("{:.2f}", process.prefill_seconds), decode_rate(process)});
+  return aligned(rows);
 }
 
 }  // namespace suture

@@ -33,6 +33,18 @@ TEST(AnswerTableTest, AlignsColumnsAndComputesRates) {
             "          0.0          0.0\n");
 }
 
+TEST(AnswerTableTest, AChatShowsWhatItReused) {
+  const std::vector<ProcessFigures> figures = {{.name = "m",
+                                                .role = "master",
+                                                .prompt_tokens = 12,
+                                                .reused_tokens = 340,
+                                                .decoded_tokens = 20,
+                                                .decode_seconds = 4}};
+  EXPECT_EQ(chat_table(figures),
+            "process  role    tokens read  reused  generated  prefill s  decode tok/s\n"
+            "m        master           12     340         20       0.00          5.00\n");
+}
+
 TEST(AnswerTableTest, NoProcessesLeaveTheTitles) {
   EXPECT_TRUE(answer_table({}).starts_with("process  role"));
 }

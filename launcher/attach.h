@@ -4,19 +4,21 @@
 //   server: {"defaults": {...}}          how questions are answered that do not say it themselves
 //   client: {"text": ..., "max_tokens": ..., ...}                 (launcher/answer_json.h)
 //   server: {"piece": TEXT} ..., then {"answer": {...}} or {"error": {...}}
-// A client that hangs up cancels its request.
+//   client: {"cancel": true}             ends an answer that is on its way
+//   client: {"conversation": [{"question": TEXT, "answer": TEXT}, ...]}
+//   server: {"tokens": N}                of these earlier turns; questions are now turns of it
+// A client that hangs up cancels its request and ends its conversation.
 #pragma once
 
 #include <atomic>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "actors/launch.h"
 #include "base/error.h"
-#include "base/unique_fd.h"
 
 namespace suture {
 
@@ -25,14 +27,12 @@ using Asker = std::function<Result<Answer>(const AskOptions& options,
                                            const std::function<void(std::string_view)>& on_text,
                                            const std::atomic<bool>& cancelled)>;
 
-// $XDG_RUNTIME_DIR/suture/NAME.sock, or /tmp/suture-UID/NAME.sock. Creates the folder, mode 0700;
-// kPermission if it is not this user's alone. Names: 1 to 63 of A-Z a-z 0-9 . _ -
-Result<std::filesystem::path> attach_socket_path(const std::string& name);
-
 // What clients may ask for.
 struct AttachServices {
   Asker ask;
   AskOptions defaults = {};
+  std::function<Result<OpenedConversation>(const std::vector<ChatTurn>&)> open_conversation = {};
+  std::function<void(uint64_t)> close_conversation = {};
 };
 
 class AttachServer {
@@ -50,13 +50,5 @@ class AttachServer {
   explicit AttachServer(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
-
-struct Attached {
-  Asker ask;  // each request makes a connection of its own
-  AskOptions defaults;
-};
-
-// kNotFound if no launch of that name lives.
-Result<Attached> attach(const std::string& name);
 
 }  // namespace suture

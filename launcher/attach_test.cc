@@ -8,8 +8,12 @@
 
 #include <cstring>
 #include <future>
+#include <mutex>
+#include <thread>
 
 #include "launcher/answer_json.h"
+#include "launcher/attach_client.h"
+#include "launcher/attach_socket.h"
 #include "launcher/line_socket.h"
 #include "launcher/test_folder.h"
 
@@ -123,6 +127,82 @@ TEST_F(AttachTest, AClientThatHangsUpCancelsItsRequest) {
     started.get_future().wait();
   }
   EXPECT_EQ(ended.get_future().wait_for(std::chrono::minutes(1)), std::future_status::ready);
+}
+
+TEST_F(AttachTest, AConversationLivesAsLongAsItsClient) {
+  std::mutex mutex;
+  std::vector<std::string> log;
+  std::promise<void> closed;
+  const auto note = [&](std::string text) {
+    const std::lock_guard lock(mutex);
+    log.push_back(std::move(text));
+  };
+  AttachServices services{echo};
+  services.ask = [&](const AskOptions& options, const auto& on_text, const auto& cancelled) {
+    note(options.text + "@" + std::to_string(options.conversation));
+    return echo(options, on_text, cancelled);
+  };
+  services.open_conversation =
+      [&](const std::vector<ChatTurn>& history) -> Result<OpenedConversation> {
+    if (history.size() > 1) return fail(ErrorCode::kInvalidArgument, "too long", "conversation");
+    note("open");
+    return OpenedConversation{7 + history.size(), 10 * std::ssize(history)};
+  };
+  services.close_conversation = [&](uint64_t id) {
+    note("close " + std::to_string(id));
+    if (id == 8) closed.set_value();
+  };
+  const auto server = AttachServer::start("x", services);
+  ASSERT_TRUE(server.has_value());
+  {
+    const auto chat = attach_chat("x");
+    ASSERT_TRUE(chat.has_value()) << chat.error().message();
+    const std::atomic<bool> never = false;
+    const auto ignore = [](std::string_view) {};
+    EXPECT_TRUE((*chat)->ask({.text = "one"}, ignore, never).has_value());
+    EXPECT_EQ((*chat)->restart({{"q", "a"}, {"q", "a"}}).error().where, "conversation");
+    EXPECT_EQ((*chat)->restart({{"q", "a"}}).value(), 10);
+    EXPECT_TRUE((*chat)->ask({.text = "two"}, ignore, never).has_value());
+  }
+  ASSERT_EQ(closed.get_future().wait_for(std::chrono::minutes(1)), std::future_status::ready);
+  const std::lock_guard lock(mutex);
+  EXPECT_EQ(log,
+            (std::vector<std::string>{"open", "one@7", "open", "close 7", "two@8", "close 8"}));
+}
+
+TEST_F(AttachTest, AClientCanStopItsAnswerAndAskOn) {
+  std::promise<void> started;
+  AttachServices services;
+  services.ask = [&](const AskOptions& options, const auto& on_text,
+                     const std::atomic<bool>& cancelled) -> Result<Answer> {
+    if (options.text != "long") return echo(options, on_text, cancelled);
+    on_text("so far");
+    started.set_value();
+    while (!cancelled.load()) std::this_thread::yield();
+    Answer answer;
+    answer.text = "so far";
+    answer.reason = FinishReason::kCancelled;
+    return answer;
+  };
+  services.open_conversation = [](const auto&) { return OpenedConversation{1, 0}; };
+  services.close_conversation = [](uint64_t) {};
+  const auto server = AttachServer::start("x", services);
+  ASSERT_TRUE(server.has_value());
+  const auto chat = attach_chat("x");
+  ASSERT_TRUE(chat.has_value());
+  std::atomic<bool> cancelled = false;
+  auto stopping = std::async(std::launch::async, [&] {
+    started.get_future().wait();
+    cancelled.store(true);
+  });
+  const auto ignore = [](std::string_view) {};
+  const auto answer = (*chat)->ask({.text = "long"}, ignore, cancelled);
+  ASSERT_TRUE(answer.has_value()) << answer.error().message();
+  EXPECT_EQ(answer->reason, FinishReason::kCancelled);
+  EXPECT_EQ(answer->text, "so far");
+  const auto next = (*chat)->ask({.text = "next"}, ignore, false);
+  ASSERT_TRUE(next.has_value()) << next.error().message();
+  EXPECT_EQ(next->text, "next");
 }
 
 TEST_F(AttachTest, AFolderThatOthersMayEnterIsRefused) {

@@ -21,6 +21,10 @@ struct LaunchCommandOptions {
   std::string name;
 };
 
+tl::unexpected<Error> could_not_start() {
+  return fail(ErrorCode::kClosed, "the launch could not start", "launch");
+}
+
 CommandResult run_launch_command(const LaunchCommandOptions& options, bool json) {
   auto loaded = load_topology(options.topology);
   if (!loaded) return refuse(loaded.error());
@@ -36,10 +40,18 @@ CommandResult run_launch_command(const LaunchCommandOptions& options, bool json)
   const Asker asker = [&running](const AskOptions& ask, const auto& on_text,
                                  const std::atomic<bool>& cancelled) -> Result<Answer> {
     Launch* const target = running.get();
-    if (target == nullptr) return fail(ErrorCode::kClosed, "the launch could not start", "launch");
+    if (target == nullptr) return could_not_start();
     return target->ask(ask, on_text, cancelled);
   };
-  SUTURE_ASSIGN_OR_RETURN(auto server, AttachServer::start(name, {asker, ask_defaults(spec)}));
+  const AttachServices services{
+      asker, ask_defaults(spec),
+      [&running](const std::vector<ChatTurn>& history) -> Result<OpenedConversation> {
+        Launch* const target = running.get();
+        if (target == nullptr) return could_not_start();
+        return target->open_conversation(history);
+      },
+      [&running](uint64_t conversation) { running.get()->close_conversation(conversation); }};
+  SUTURE_ASSIGN_OR_RETURN(auto server, AttachServer::start(name, services));
   auto started = start_launch(spec, true);
   ready.set_value(started ? started->get() : nullptr);
   if (!started) return tl::unexpected<Failure>(started.error());
@@ -47,7 +59,10 @@ CommandResult run_launch_command(const LaunchCommandOptions& options, bool json)
   if (json)
     print_json({{"name", name}, {"ready", true}, {"pids", launch->pids()}});
   else
-    fmt::print("{} is ready: suture run --attach {} -p TEXT; Ctrl-C ends it\n", name, name);
+    fmt::print(
+        "{} is ready: suture chat --attach {}, suture run --attach {} -p TEXT; "
+        "Ctrl-C ends it\n",
+        name, name, name);
   std::fflush(stdout);
   guard.wait();
   server.reset();
@@ -58,7 +73,8 @@ CommandResult run_launch_command(const LaunchCommandOptions& options, bool json)
 
 void add_launch_command(CLI::App& app, CommandContext& context) {
   auto options = std::make_shared<LaunchCommandOptions>();
-  CLI::App* launch = app.add_subcommand("launch", "Keep a topology running for run --attach");
+  CLI::App* launch =
+      app.add_subcommand("launch", "Keep a topology running for run --attach and chat --attach");
   launch->add_option("topology", options->topology, "Topology file")->required();
   launch->add_option("--name", options->name,
                      "Name to attach to; the file's name without its ending by default");

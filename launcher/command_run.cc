@@ -10,7 +10,7 @@
 
 #include "actors/launch.h"
 #include "launcher/answer_table.h"
-#include "launcher/attach.h"
+#include "launcher/attach_client.h"
 #include "launcher/interrupt.h"
 #include "launcher/launch_start.h"
 #include "launcher/run_session.h"

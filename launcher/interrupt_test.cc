@@ -1,6 +1,7 @@
 #include "launcher/interrupt.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <csignal>
 
@@ -13,6 +14,25 @@ TEST(InterruptTest, TheFirstSignalSetsTheFlagAndWakesTheWaiter) {
   std::raise(SIGTERM);
   EXPECT_TRUE(flag.load());
   guard.wait();  // returns, since the signal has come
+}
+
+TEST(InterruptTest, AChatTakesInterruptsBack) {
+  std::atomic<bool> flag = false;
+  InterruptGuard guard(flag, SecondInterrupt::kIgnore);
+  for (int round = 0; round < 2; ++round) {
+    std::raise(SIGINT);
+    std::raise(SIGINT);
+    EXPECT_TRUE(flag.load());
+    pollfd poll_fd{guard.wake_fd(), POLLIN, 0};
+    EXPECT_EQ(::poll(&poll_fd, 1, 0), 1);
+    guard.reset();
+    guard.reset();
+    EXPECT_FALSE(flag.load());
+    EXPECT_EQ(::poll(&poll_fd, 1, 0), 0);
+    EXPECT_FALSE(guard.terminated());
+  }
+  std::raise(SIGTERM);
+  EXPECT_TRUE(guard.terminated());
 }
 
 TEST(InterruptDeathTest, TheSecondSignalEndsTheProcess) {

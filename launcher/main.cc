@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "launcher/command.h"
+#include "launcher/command_chat.h"
 #include "launcher/command_check.h"
 #include "launcher/command_doctor.h"
 #include "launcher/command_dump.h"
@@ -34,6 +35,7 @@ constexpr const char* kFooter =
 
 void add_commands(CLI::App& app, CommandContext& context) {
   add_run_command(app, context);
+  add_chat_command(app, context);
   add_launch_command(app, context);
   add_check_command(app, context);
   add_inspect_command(app, context);

@@ -12,16 +12,6 @@
 namespace suture {
 namespace {
 
-void add_figures(const std::vector<ProcessFigures>& more, std::vector<ProcessFigures>& all) {
-  for (const ProcessFigures& figures : more) {
-    const auto found = std::ranges::find(all, figures.name, &ProcessFigures::name);
-    if (found == all.end())
-      all.push_back(figures);
-    else
-      found->add(figures);
-  }
-}
-
 void print_after(const AnsweredQuestion& done) {
   fmt::print("\n");
   for (const Degraded& lost : done.answer.degraded)

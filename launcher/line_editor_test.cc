@@ -1,0 +1,131 @@
+#include "launcher/line_editor.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <memory>
+
+#include "base/unique_fd.h"
+#include "launcher/test_folder.h"
+
+namespace suture {
+namespace {
+
+struct FileCloser {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+using FilePtr = std::unique_ptr<std::FILE, FileCloser>;
+
+// A terminal whose keyboard the test plays.
+class LineEditorTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ::setenv("TERM", "xterm", 1);
+    keyboard_.reset(::posix_openpt(O_RDWR | O_NOCTTY));
+    ASSERT_TRUE(keyboard_.valid());
+    ASSERT_EQ(::grantpt(keyboard_.get()), 0);
+    ASSERT_EQ(::unlockpt(keyboard_.get()), 0);
+    const std::string name = ::ptsname(keyboard_.get());
+    input_.reset(std::fopen(name.c_str(), "r"));
+    output_.reset(std::fopen(name.c_str(), "w"));
+    ASSERT_TRUE(input_ && output_);
+    // What is typed before the editor reads arrives as it is.
+    termios raw{};
+    ASSERT_EQ(::tcgetattr(::fileno(input_.get()), &raw), 0);
+    ::cfmakeraw(&raw);
+    ASSERT_EQ(::tcsetattr(::fileno(input_.get()), TCSANOW, &raw), 0);
+  }
+
+  std::unique_ptr<LineEditor> editor() {
+    auto editor = LineEditor::create(input_.get(), output_.get(), wake_.get(), history_file());
+    EXPECT_TRUE(editor.has_value()) << editor.error().message();
+    return std::move(*editor);
+  }
+  std::filesystem::path history_file() const { return folder_.path() / "history"; }
+  void type(const std::string& keys) const {
+    EXPECT_EQ(::write(keyboard_.get(), keys.data(), keys.size()), std::ssize(keys));
+  }
+
+  TestFolder folder_;
+  UniqueFd keyboard_;
+  UniqueFd wake_{::eventfd(0, EFD_CLOEXEC)};
+  FilePtr input_;
+  FilePtr output_;
+};
+
+TEST_F(LineEditorTest, LinesAreEditedAsTheyAreTyped) {
+  const auto editing = editor();
+  type("hello\n");
+  TypedLine line = editing->read("> ");
+  EXPECT_EQ(line.end, LineEnd::kLine);
+  EXPECT_EQ(line.text, "hello");
+  type(
+      "Grx\x7f\xc3\xbc\xc3\x9f"
+      "e, 苏州\x01> \n");  // backspace; Ctrl-A, to the beginning
+  EXPECT_EQ(editing->read("> ").text, "> Grüße, 苏州");
+  type("\n");
+  line = editing->read("> ");
+  EXPECT_EQ(line.end, LineEnd::kLine);
+  EXPECT_EQ(line.text, "");
+}
+
+TEST_F(LineEditorTest, HistoryStaysForTheNextSessionAndForThisUserAlone) {
+  {
+    const auto editing = editor();
+    type("first line\nsecond: ä\n");
+    EXPECT_EQ(editing->read("> ").text, "first line");
+    EXPECT_EQ(editing->read("> ").text, "second: ä");
+  }
+  struct stat info {};
+  ASSERT_EQ(::stat(history_file().c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  const auto editing = editor();
+  type("\x10\n");  // Ctrl-P, the line before
+  EXPECT_EQ(editing->read("> ").text, "second: ä");
+  type("\x10\x10!\n");
+  EXPECT_EQ(editing->read("> ").text, "first line!");
+}
+
+TEST_F(LineEditorTest, ADamagedHistoryIsNoHistory) {
+  folder_.write("history", std::string("_HiStOrY_V2_\n\\777\\M-^?\xff\xfe\\\n\0x\n", 32));
+  const auto editing = editor();
+  type("still here\n");
+  EXPECT_EQ(editing->read("> ").text, "still here");
+}
+
+TEST_F(LineEditorTest, CtrlDAtTheBeginningOfALineEnds) {
+  const auto editing = editor();
+  type("\x04");
+  EXPECT_EQ(editing->read("> ").end, LineEnd::kEnd);
+}
+
+TEST_F(LineEditorTest, AnInterruptDropsTheLine) {
+  const auto editing = editor();
+  const uint64_t one = 1;
+  ASSERT_EQ(::write(wake_.get(), &one, sizeof one), std::ssize(std::string(sizeof one, ' ')));
+  EXPECT_EQ(editing->read("> ").end, LineEnd::kInterrupted);
+  uint64_t count = 0;
+  ASSERT_EQ(::read(wake_.get(), &count, sizeof count), std::ssize(std::string(sizeof one, ' ')));
+  type("next\n");
+  EXPECT_EQ(editing->read("> ").text, "next");
+}
+
+TEST(ChatHistoryFileTest, LiesInTheUsersStateFolder) {
+  const TestFolder folder;
+  ::setenv("XDG_STATE_HOME", (folder.path() / "state").c_str(), 1);
+  EXPECT_EQ(chat_history_file(), folder.path() / "state" / "suture" / "chat_history");
+  struct stat info {};
+  ASSERT_EQ(::stat((folder.path() / "state" / "suture").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+  ::setenv("XDG_STATE_HOME", "", 1);
+  ::setenv("HOME", folder.path().c_str(), 1);
+  EXPECT_EQ(chat_history_file(), folder.path() / ".local/state/suture/chat_history");
+}
+
+}  // namespace
+}  // namespace suture
