@@ -45,4 +45,10 @@ Result<Mapping> Mapping::file(const std::filesystem::path& path) {
   return mapping;
 }
 
+uint64_t total_bytes(std::span<const Mapping> mappings) {
+  uint64_t bytes = 0;
+  for (const Mapping& mapping : mappings) bytes += mapping.size();
+  return bytes;
+}
+
 }  // namespace suture

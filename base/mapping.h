@@ -38,4 +38,7 @@ class Mapping {
   size_t size_ = 0;
 };
 
+// Bytes of all of them.
+uint64_t total_bytes(std::span<const Mapping> mappings);
+
 }  // namespace suture

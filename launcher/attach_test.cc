@@ -15,7 +15,7 @@
 #include "launcher/attach_client.h"
 #include "launcher/attach_socket.h"
 #include "launcher/line_socket.h"
-#include "launcher/test_folder.h"
+#include "base/test_folder.h"
 
 namespace suture {
 namespace {

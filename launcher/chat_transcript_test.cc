@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "launcher/test_folder.h"
+#include "base/test_folder.h"
 
 namespace suture {
 namespace {

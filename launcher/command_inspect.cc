@@ -118,7 +118,9 @@ std::string refusal(const Checkpoint& checkpoint) {
 }
 
 void print_report(const Checkpoint& checkpoint, bool all_tensors) {
-  fmt::print("file         {} ({} bytes)\n", checkpoint.path().string(), checkpoint.file_bytes());
+  const size_t n_files = checkpoint.files().size();
+  fmt::print("file         {} ({} bytes{})\n", checkpoint.path().string(), checkpoint.file_bytes(),
+             n_files > 1 ? fmt::format(" in {} files", n_files) : "");
   fmt::print("fingerprint  {}\n", checkpoint.fingerprint());
   const std::string reason = refusal(checkpoint);
   fmt::print("runs here    {}\n", reason.empty() ? "yes" : "no: " + reason);
@@ -138,10 +140,17 @@ void print_report(const Checkpoint& checkpoint, bool all_tensors) {
                shape_text(tensor->shape));
 }
 
+std::vector<std::string> file_names(const Checkpoint& checkpoint) {
+  std::vector<std::string> names;
+  for (const auto& path : checkpoint.files()) names.push_back(path.string());
+  return names;
+}
+
 json json_report(const Checkpoint& checkpoint, bool all_tensors) {
   const std::string reason = refusal(checkpoint);
   json report = {{"path", checkpoint.path().string()},
                  {"bytes", checkpoint.file_bytes()},
+                 {"files", file_names(checkpoint)},
                  {"fingerprint", checkpoint.fingerprint()},
                  {"runnable", reason.empty()},
                  {"refusal", reason.empty() ? json() : json(reason)},

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "launcher/test_folder.h"
+#include "base/test_folder.h"
 
 namespace suture {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "base/sha256.h"
 #include "base/unique_fd.h"
-#include "launcher/test_folder.h"
+#include "base/test_folder.h"
 
 namespace suture {
 namespace {

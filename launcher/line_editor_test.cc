@@ -10,8 +10,8 @@
 
 #include <memory>
 
+#include "base/test_folder.h"
 #include "base/unique_fd.h"
-#include "launcher/test_folder.h"
 
 namespace suture {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "launcher/test_folder.h"
+#include "base/test_folder.h"
 
 namespace suture {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "launcher/test_folder.h"
+#include "base/test_folder.h"
 
 namespace suture {
 namespace {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "launcher/test_folder.h"
+#include "base/test_folder.h"
 
 namespace suture {
 namespace {

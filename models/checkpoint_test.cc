@@ -238,7 +238,7 @@ TEST_F(FolderTest, RefusesValuesOfTheWrongType) {
   EXPECT_THAT(negative.error().what, HasSubstr("'num_hidden_layers' is -1"));
   const auto broken = open_with(R"({"model_type": )");
   ASSERT_FALSE(broken);
-  EXPECT_THAT(broken.error().what, HasSubstr("not a JSON object"));
+  EXPECT_THAT(broken.error().what, HasSubstr("malformed JSON at byte"));
 }
 
 TEST_F(FolderTest, NamesFeaturesItCannotRun) {

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <iterator>
 #include <unordered_set>
 #include <utility>
 
 #include "base/checked_math.h"
+#include "models/unicode.h"
 
 namespace suture {
 
@@ -49,54 +51,15 @@ GgmlType ggml_type(uint32_t id) {
   return {id, "", std::nullopt};
 }
 
-// Bytes of a value of fixed size, 0 for strings, arrays and types that do not exist.
-uint64_t scalar_bytes(GgufType type) {
-  switch (type) {
-    case GgufType::kU8:
-    case GgufType::kI8:
-    case GgufType::kBool: return 1;
-    case GgufType::kU16:
-    case GgufType::kI16: return 2;
-    case GgufType::kU32:
-    case GgufType::kI32:
-    case GgufType::kF32: return 4;
-    case GgufType::kU64:
-    case GgufType::kI64:
-    case GgufType::kF64: return 8;
-    case GgufType::kString:
-    case GgufType::kArray: break;
-  }
-  return 0;
-}
-
 template <typename T>
-T load(std::span<const std::byte> bytes, uint64_t index = 0) {
+T load(std::span<const std::byte> bytes) {
   T value;
-  std::memcpy(&value, bytes.data() + index * sizeof(T), sizeof(T));
+  std::memcpy(&value, bytes.data(), sizeof(T));
   return value;
 }
 
 std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-std::optional<int64_t> as_signed(const GgufValue& value) {
-  switch (value.type) {
-    case GgufType::kU8: return load<uint8_t>(value.bytes);
-    case GgufType::kI8: return load<int8_t>(value.bytes);
-    case GgufType::kU16: return load<uint16_t>(value.bytes);
-    case GgufType::kI16: return load<int16_t>(value.bytes);
-    case GgufType::kU32: return load<uint32_t>(value.bytes);
-    case GgufType::kI32: return load<int32_t>(value.bytes);
-    case GgufType::kI64: return load<int64_t>(value.bytes);
-    default: return std::nullopt;
-  }
-}
-
-// Keys and tensor names end up in messages and on terminals.
-bool is_printable(std::string_view name) {
-  return !name.empty() &&
-         std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; });
 }
 
 }  // namespace
@@ -156,9 +119,9 @@ class GgufParser {
   Result<std::string_view> read_name(std::string_view what) {
     SUTURE_ASSIGN_OR_RETURN(const auto taken, read_string(what));
     const std::string_view name = as_text(taken);
-    if (!is_printable(name))
-      return corrupt(
-          fmt::format("the {} that ends at offset {} is empty or not printable", what, position_));
+    if (!is_plain_name(name))
+      return corrupt(fmt::format(
+          "the {} that ends at offset {} is not 1 to 1024 printable characters", what, position_));
     return name;
   }
 
@@ -238,7 +201,7 @@ class GgufParser {
     const auto alignment = value->as_unsigned();
     if (!alignment || *alignment < 8 || *alignment > (1 << 20) || !std::has_single_bit(*alignment))
       return corrupt(fmt::format("general.alignment is {}, expected a power of two from 8 to {}",
-                                 value->text(), 1 << 20));
+                                 printable(value->text()), 1 << 20));
     return *alignment;
   }
 
@@ -278,6 +241,9 @@ class GgufParser {
         return corrupt(fmt::format("tensor '{}' has a dimension of {}", tensor.name, size));
       tensor.shape.insert(tensor.shape.begin(), static_cast<int64_t>(size));
     }
+    if (!element_count(tensor.shape))
+      return corrupt(fmt::format("tensor '{}' {} has too many elements", tensor.name,
+                                 shape_text(tensor.shape)));
     return {};
   }
 
@@ -302,17 +268,10 @@ class GgufParser {
   }
 
   Result<uint64_t> stored_bytes(const TensorInfo& tensor) const {
-    std::optional<uint64_t> elements = 1;
-    for (const int64_t size : tensor.shape) {
-      elements = checked_mul(*elements, static_cast<uint64_t>(size));
-      if (!elements || *elements > INT64_MAX)
-        return corrupt(fmt::format("tensor '{}' {} has too many elements", tensor.name,
-                                   shape_text(tensor.shape)));
-    }
     if (tensor.shape.back() % dtype_info(tensor.dtype).block_elements != 0)
       return corrupt(fmt::format("tensor '{}': rows of {} are not whole blocks of {}", tensor.name,
                                  tensor.shape.back(), dtype_name(tensor.dtype)));
-    const auto size = dtype_bytes(tensor.dtype, static_cast<int64_t>(*elements));
+    const auto size = dtype_bytes(tensor.dtype, *element_count(tensor.shape));
     if (!size)
       return corrupt(
           fmt::format("tensor '{}' {} has too many bytes", tensor.name, shape_text(tensor.shape)));
@@ -331,83 +290,14 @@ Result<GgufFile> GgufFile::parse(std::span<const std::byte> bytes, const std::st
   return GgufParser(bytes, where).run();
 }
 
+void GgufFile::take_tensors(GgufFile part) {
+  tensors_.insert(tensors_.end(), std::make_move_iterator(part.tensors_.begin()),
+                  std::make_move_iterator(part.tensors_.end()));
+}
+
 const GgufValue* GgufFile::find(std::string_view key) const {
   const auto found = index_.find(key);
   return found == index_.end() ? nullptr : &entries_[found->second].value;
-}
-
-std::optional<uint64_t> GgufValue::as_unsigned() const {
-  if (type == GgufType::kU64) return load<uint64_t>(bytes);
-  const auto value = as_signed(*this);
-  if (!value || *value < 0) return std::nullopt;
-  return static_cast<uint64_t>(*value);
-}
-
-std::optional<double> GgufValue::as_float() const {
-  if (type == GgufType::kF32) return load<float>(bytes);
-  if (type == GgufType::kF64) return load<double>(bytes);
-  return std::nullopt;
-}
-
-std::optional<bool> GgufValue::as_bool() const {
-  if (type != GgufType::kBool) return std::nullopt;
-  return load<uint8_t>(bytes) != 0;
-}
-
-std::optional<std::string_view> GgufValue::as_string() const {
-  if (type != GgufType::kString) return std::nullopt;
-  return as_text(bytes);
-}
-
-std::optional<std::vector<std::string_view>> GgufValue::as_strings() const {
-  if (type != GgufType::kArray || element_type != GgufType::kString) return std::nullopt;
-  std::vector<std::string_view> strings;
-  strings.reserve(count);
-  std::span<const std::byte> rest = bytes;  // lengths were checked by the parser
-  for (uint64_t i = 0; i < count; ++i) {
-    const auto length = load<uint64_t>(rest);
-    strings.push_back(as_text(rest.subspan(8, length)));
-    rest = rest.subspan(8 + length);
-  }
-  return strings;
-}
-
-std::optional<std::vector<int32_t>> GgufValue::as_int32s() const {
-  if (type != GgufType::kArray) return std::nullopt;
-  if (element_type != GgufType::kI32 && element_type != GgufType::kU32) return std::nullopt;
-  std::vector<int32_t> values(count);
-  if (count > 0) std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
-}
-
-std::optional<std::vector<float>> GgufValue::as_floats() const {
-  if (type != GgufType::kArray || element_type != GgufType::kF32) return std::nullopt;
-  std::vector<float> values(count);
-  if (count > 0) std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
-}
-
-std::string GgufValue::text() const {
-  constexpr uint64_t kShown = 4;
-  if (const auto flag = as_bool()) return *flag ? "true" : "false";
-  if (const auto string = as_string()) return fmt::format("'{}'", *string);
-  if (const auto number = as_float()) return fmt::format("{:.7g}", *number);
-  if (type == GgufType::kU64) return fmt::format("{}", load<uint64_t>(bytes));
-  if (type != GgufType::kArray) return fmt::format("{}", as_signed(*this).value_or(0));
-  if (element_type == GgufType::kString) {
-    std::string list = fmt::format("{} strings", count);
-    const auto strings = *as_strings();
-    for (uint64_t i = 0; i < std::min(count, kShown); ++i)
-      list += fmt::format("{} '{}'", i == 0 ? ":" : ",", strings[i]);
-    return count > kShown ? list + ", ..." : list;
-  }
-  std::string list = fmt::format("{} numbers", count);
-  const uint64_t size = scalar_bytes(element_type);
-  for (uint64_t i = 0; i < std::min(count, kShown); ++i) {
-    const GgufValue element{element_type, element_type, 1, bytes.subspan(i * size, size)};
-    list += fmt::format("{} {}", i == 0 ? ":" : ",", element.text());
-  }
-  return count > kShown ? list + ", ..." : list;
 }
 
 }  // namespace suture

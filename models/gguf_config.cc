@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "models/unicode.h"
+
 namespace suture {
 namespace {
 
@@ -104,8 +106,8 @@ RopeSchedule rope_of(const ArchitectureKeys& keys, std::span<const TensorInfo> t
   const std::string name = keys.text("rope.scaling.type");
   const auto scaling = rope_scaling_of(name.empty() ? "none" : name);
   if (!scaling) {
-    config.unsupported =
-        fmt::format("rope scaling '{}' is not supported; known: {}", name, known_rope_scalings());
+    config.unsupported = fmt::format("rope scaling '{}' is not supported; known: {}",
+                                     printable(name), known_rope_scalings());
     return schedule;
   }
   schedule.scaling = *scaling;
@@ -201,7 +203,7 @@ Result<ModelConfig> read_gguf_config(const GgufFile& file, std::span<const Tenso
   if (architecture == nullptr || !architecture->as_string())
     return fail(ErrorCode::kCorrupt, "metadata key 'general.architecture' is missing", where);
   ModelConfig config;
-  config.architecture = *architecture->as_string();
+  config.architecture = printable(*architecture->as_string());
   config.family = family_of(config.architecture);
   const ArchitectureKeys keys(file, config.architecture);
   read_sizes(file, keys, config);

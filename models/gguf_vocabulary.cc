@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "models/unicode.h"
+
 namespace suture {
 namespace {
 
@@ -35,9 +37,10 @@ Result<std::optional<int32_t>> token_id(const GgufFile& file, std::string_view k
   if (value == nullptr) return std::nullopt;
   const auto id = value->as_unsigned();
   if (!id || *id >= n_tokens)
-    return fail(ErrorCode::kCorrupt,
-                fmt::format("{} is {}, expected an id below {}", key, value->text(), n_tokens),
-                where);
+    return fail(
+        ErrorCode::kCorrupt,
+        fmt::format("{} is {}, expected an id below {}", key, printable(value->text()), n_tokens),
+        where);
   return static_cast<int32_t>(*id);
 }
 

@@ -11,7 +11,8 @@
 
 #include "base/mapping.h"
 #include "models/hf_config.h"
-#include "models/safetensors.h"
+#include "models/json_text.h"
+#include "models/safetensors_shards.h"
 
 namespace suture {
 namespace {
@@ -20,9 +21,10 @@ using nlohmann::json;
 
 constexpr uint64_t kMaxConfigBytes = 1 << 20;
 
-std::vector<TensorInfo> canonical_tensors(const SafetensorsFile& file, const ModelConfig& config) {
+std::vector<TensorInfo> canonical_tensors(std::vector<TensorInfo> stored,
+                                          const ModelConfig& config) {
   std::vector<TensorInfo> tensors;
-  for (TensorInfo tensor : file.tensors()) {
+  for (TensorInfo& tensor : stored) {
     // Old checkpoints store the frequencies, which follow from theta; tied ones may repeat the
     // table.
     if (tensor.name.ends_with(".rotary_emb.inv_freq")) continue;
@@ -35,15 +37,16 @@ std::vector<TensorInfo> canonical_tensors(const SafetensorsFile& file, const Mod
 
 class HfCheckpoint final : public Checkpoint {
  public:
-  HfCheckpoint(std::filesystem::path path, json object, ModelConfig config, Mapping mapping,
-               std::vector<TensorInfo> tensors)
+  HfCheckpoint(std::filesystem::path path, json object, ModelConfig config,
+               SafetensorsShards shards)
       : path_(std::move(path)),
         object_(std::move(object)),
         config_(std::move(config)),
-        mapping_(std::move(mapping)),
-        table_(std::move(tensors)) {}
+        shards_(std::move(shards)),
+        table_(std::move(shards_.tensors)) {}
 
   const std::filesystem::path& path() const override { return path_; }
+  const std::vector<std::filesystem::path>& files() const override { return shards_.paths; }
   const ModelConfig& config() const override { return config_; }
   const TensorInfo* find(std::string_view name) const override { return table_.find(name); }
   std::vector<const TensorInfo*> tensors() const override { return table_.all(); }
@@ -56,52 +59,33 @@ class HfCheckpoint final : public Checkpoint {
     for (const auto& [key, value] : object_.items()) lines.emplace_back(key, value.dump());
     return lines;
   }
-  uint64_t file_bytes() const override { return mapping_.size(); }
+  uint64_t file_bytes() const override { return total_bytes(shards_.mappings); }
 
  private:
   std::filesystem::path path_;
   json object_;
   ModelConfig config_;
-  Mapping mapping_;
+  SafetensorsShards shards_;
   TensorTable table_;
 };
-
-Result<json> read_json(const std::filesystem::path& path) {
-  SUTURE_ASSIGN_OR_RETURN(const Mapping mapping, Mapping::file(path));
-  if (mapping.size() > kMaxConfigBytes)
-    return fail(ErrorCode::kCorrupt,
-                fmt::format("{} bytes are too many for a configuration", mapping.size()),
-                path.string());
-  const char* text = reinterpret_cast<const char*>(mapping.data());
-  json object = json::parse(text, text + mapping.size(), nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object())
-    return fail(ErrorCode::kCorrupt, "this is not a JSON object", path.string());
-  return object;
-}
 
 }  // namespace
 
 Result<std::unique_ptr<Checkpoint>> open_hf_folder(const std::filesystem::path& path) {
   const auto config_path = path / "config.json";
-  const auto tensors_path = path / "model.safetensors";
-  for (const auto& needed : {config_path, tensors_path}) {
-    std::error_code error;
-    if (!std::filesystem::exists(needed, error))
-      return fail(ErrorCode::kNotFound,
-                  fmt::format("the folder has no {}", needed.filename().string()), path.string(),
-                  "a checkpoint folder holds config.json and model.safetensors in one piece");
-  }
-  SUTURE_ASSIGN_OR_RETURN(json object, read_json(config_path));
+  std::error_code error;
+  if (!std::filesystem::exists(config_path, error))
+    return fail(ErrorCode::kNotFound, "the folder has no config.json", path.string(),
+                "a checkpoint folder holds config.json and model.safetensors, whole or in shards");
+  SUTURE_ASSIGN_OR_RETURN(json object, read_json_object(config_path, kMaxConfigBytes));
   SUTURE_ASSIGN_OR_RETURN(ModelConfig config, read_hf_config(object, config_path.string()));
-  SUTURE_ASSIGN_OR_RETURN(Mapping mapping, Mapping::file(tensors_path));
-  SUTURE_ASSIGN_OR_RETURN(const auto file,
-                          SafetensorsFile::parse(mapping.bytes(), tensors_path.string()));
-  auto tensors = canonical_tensors(file, config);
-  config.kv_dtype = all_f32(tensors) ? DType::kF32 : DType::kF16;
+  SUTURE_ASSIGN_OR_RETURN(SafetensorsShards shards, open_safetensors_shards(path));
+  shards.tensors = canonical_tensors(std::move(shards.tensors), config);
+  config.kv_dtype = all_f32(shards.tensors) ? DType::kF32 : DType::kF16;
   if (config.unsupported.empty())
     SUTURE_RETURN_IF_ERROR(check_runnable(config, config_path.string()));
   return std::make_unique<HfCheckpoint>(path, std::move(object), std::move(config),
-                                        std::move(mapping), std::move(tensors));
+                                        std::move(shards));
 }
 
 }  // namespace suture

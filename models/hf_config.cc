@@ -9,6 +9,9 @@
 #include <span>
 #include <utility>
 
+#include "models/json_text.h"
+#include "models/unicode.h"
+
 namespace suture {
 namespace {
 
@@ -66,11 +69,8 @@ class ConfigReader {
 
  private:
   void wrong(const char* key, const json& value, std::string_view expected) {
-    constexpr size_t kMaxShown = 60;
-    if (!error_.empty()) return;
-    std::string shown = value.dump(-1, ' ', true, json::error_handler_t::replace);
-    if (shown.size() > kMaxShown) shown = shown.substr(0, kMaxShown) + "...";
-    error_ = fmt::format("'{}' is {}, expected {}", key, shown, expected);
+    if (error_.empty())
+      error_ = fmt::format("'{}' is {}, expected {}", key, json_text(value), expected);
   }
 
   const json& config_;
@@ -140,8 +140,8 @@ void read_activation(ConfigReader& reader, ModelConfig& config) {
   else if (name == "gelu_pytorch_tanh")
     config.activation = Activation::kGeluTanh;
   else
-    config.unsupported =
-        fmt::format("activation '{}' is not supported; known: silu, gelu_pytorch_tanh", name);
+    config.unsupported = fmt::format(
+        "activation '{}' is not supported; known: silu, gelu_pytorch_tanh", printable(name));
 }
 
 // Files name the kind of scaling `rope_type` or, in older ones, `type`.
@@ -176,8 +176,8 @@ Status read_scaling(const json& object, ConfigReader& reader, const std::string&
   const std::string name = scaling_name(object);
   const auto kind = rope_scaling_of(name);
   if (!kind) {
-    config.unsupported =
-        fmt::format("rope scaling '{}' is not supported; known: {}", name, known_rope_scalings());
+    config.unsupported = fmt::format("rope scaling '{}' is not supported; known: {}",
+                                     printable(name), known_rope_scalings());
     return {};
   }
   ConfigReader scaling(object, where);
@@ -331,7 +331,7 @@ constexpr std::pair<std::string_view, std::string_view> kLayerNames[] = {
 Result<ModelConfig> read_hf_config(const json& object, const std::string& where) {
   ConfigReader reader(object, where);
   ModelConfig config;
-  config.architecture = reader.text("model_type", "");
+  config.architecture = printable(reader.text("model_type", ""));
   const Defaults& defaults = defaults_of(config.architecture);
   const bool known = defaults.model_type == config.architecture;
   config.family = known ? defaults.family : Family::kUnknown;

@@ -10,11 +10,12 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <system_error>
 #include <utility>
 
 #include "base/checked_math.h"
+#include "models/json_text.h"
+#include "models/unicode.h"
 
 namespace suture {
 
@@ -24,6 +25,7 @@ namespace {
 
 constexpr uint64_t kLengthBytes = 8;
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
+constexpr size_t kMaxDimensions = 8;
 constexpr std::string_view kMetadataKey = "__metadata__";
 
 constexpr std::pair<std::string_view, DType> kTypes[] = {
@@ -41,21 +43,6 @@ std::optional<DType> dtype_of(std::string_view name) {
 tl::unexpected<Error> corrupt(std::string what, const std::string& where) {
   return fail(ErrorCode::kCorrupt, std::move(what), where,
               "the file is damaged or incomplete: download it again");
-}
-
-// The header as JSON, or nothing if it is not an object or a name appears twice in it.
-std::optional<nlohmann::json> parse_header(std::string_view text) {
-  std::set<std::string> names;
-  bool duplicate = false;
-  const auto watch_names = [&](int depth, nlohmann::json::parse_event_t event,
-                               nlohmann::json& parsed) {
-    if (event == nlohmann::json::parse_event_t::key && depth == 1)
-      duplicate |= !names.insert(parsed.get<std::string>()).second;
-    return true;
-  };
-  auto header = nlohmann::json::parse(text, watch_names, /*allow_exceptions=*/false);
-  if (duplicate || !header.is_object()) return std::nullopt;
-  return header;
 }
 
 Result<uint64_t> expected_bytes(const TensorInfo& tensor, const std::string& where) {
@@ -87,13 +74,18 @@ std::optional<std::vector<int64_t>> sizes_of(const nlohmann::json& entry, const 
 Result<TensorInfo> read_tensor(const std::string& name, const nlohmann::json& entry,
                                std::span<const std::byte> data, const std::string& where) {
   const auto malformed = [&](std::string_view what) {
-    return corrupt(fmt::format("tensor '{}': {}", name, what), where);
+    return corrupt(fmt::format("tensor '{}': {}", printable(name), what), where);
   };
+  if (!is_plain_name(name))
+    return malformed("the name is not 1 to 1024 printable characters without spaces");
   if (!entry.is_object()) return malformed("its entry is not an object");
   const auto type = entry.find("dtype");
   if (type == entry.end() || !type->is_string()) return malformed("it has no dtype");
   const auto shape = sizes_of(entry, "shape");
   if (!shape) return malformed("its shape is not a list of sizes");
+  if (shape->size() > kMaxDimensions)
+    return malformed(
+        fmt::format("it has {} dimensions, expected at most {}", shape->size(), kMaxDimensions));
   const auto range = sizes_of(entry, "data_offsets");
   if (!range || range->size() != 2) return malformed("its data_offsets are not two offsets");
   const auto begin = static_cast<uint64_t>((*range)[0]);
@@ -106,8 +98,10 @@ Result<TensorInfo> read_tensor(const std::string& name, const nlohmann::json& en
   tensor.shape = *shape;
   const auto type_name = type->get<std::string>();
   const auto dtype = dtype_of(type_name);
+  if (!element_count(tensor.shape))
+    return malformed(fmt::format("{} has too many elements", shape_text(tensor.shape)));
   if (!dtype) {
-    tensor.unsupported_type = type_name;
+    tensor.unsupported_type = printable(type_name);
     return tensor;
   }
   tensor.dtype = *dtype;
@@ -143,12 +137,13 @@ Result<SafetensorsFile> SafetensorsFile::parse(std::span<const std::byte> bytes,
   std::memcpy(&header_bytes, bytes.data(), kLengthBytes);
   if (header_bytes > bytes.size() - kLengthBytes || header_bytes > kMaxHeaderBytes)
     return corrupt(fmt::format("a header of {} bytes does not fit the file", header_bytes), where);
-  const auto header =
-      parse_header({reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, header_bytes});
-  if (!header) return corrupt("the header is not a JSON object of distinct names", where);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes,
+                              header_bytes);
+  SUTURE_ASSIGN_OR_RETURN(const nlohmann::json header, parse_json(text, where));
+  if (!header.is_object()) return corrupt("the header is not a JSON object", where);
 
   SafetensorsFile file;
-  for (const auto& [name, entry] : header->items()) {
+  for (const auto& [name, entry] : header.items()) {
     if (name == kMetadataKey) {
       for (const auto& [key, value] : entry.items())
         file.metadata_[key] = value.is_string() ? value.get<std::string>() : value.dump();

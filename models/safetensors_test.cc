@@ -85,7 +85,7 @@ TEST(SafetensorsTest, RefusesRangesThatContradictTheFile) {
   EXPECT_THAT(refusal(R"({"t":{"dtype":"F32","shape":[4294967296,4294967296],)"
                       R"("data_offsets":[0,0]}})",
                       0),
-              HasSubstr("too many bytes"));
+              HasSubstr("too many elements"));
   EXPECT_THAT(refusal(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
                       R"("b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
                       12),
@@ -94,7 +94,7 @@ TEST(SafetensorsTest, RefusesRangesThatContradictTheFile) {
 
 TEST(SafetensorsTest, RefusesMalformedHeaders) {
   EXPECT_THAT(refusal(R"([1,2])", 0), HasSubstr("not a JSON object"));
-  EXPECT_THAT(refusal(R"({"t":)", 0), HasSubstr("not a JSON object"));
+  EXPECT_THAT(refusal(R"({"t":)", 0), HasSubstr("malformed JSON at byte"));
   EXPECT_THAT(refusal(R"({"t":3})", 0), HasSubstr("not an object"));
   EXPECT_THAT(refusal(R"({"t":{"shape":[],"data_offsets":[0,0]}})", 0), HasSubstr("no dtype"));
   EXPECT_THAT(refusal(R"({"t":{"dtype":"F32","shape":[-1],"data_offsets":[0,0]}})", 0),
@@ -104,7 +104,16 @@ TEST(SafetensorsTest, RefusesMalformedHeaders) {
   EXPECT_THAT(refusal(R"({"t":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
                       R"("t":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
                       4),
-              HasSubstr("distinct names"));
+              HasSubstr("'t' appears twice"));
+  EXPECT_THAT(refusal(R"({"a\u001b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 4),
+              HasSubstr("'a\\x1b': the name is not"));
+  EXPECT_THAT(
+      refusal(R"({"t":{"dtype":"F32","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,4]}})", 4),
+      HasSubstr("9 dimensions, expected at most 8"));
+  EXPECT_THAT(refusal(R"({"t":{"dtype":"F8","shape":[4294967296,4294967296],)"
+                      R"("data_offsets":[0,0]}})",
+                      0),
+              HasSubstr("too many elements"));
   std::vector<std::byte> huge(16, std::byte{0xff});
   EXPECT_FALSE(SafetensorsFile::parse(huge, "huge"));
 }

@@ -8,6 +8,20 @@
 
 namespace suture {
 
+bool is_plain_name(std::string_view name) {
+  constexpr size_t kMaxBytes = 1024;
+  return !name.empty() && name.size() <= kMaxBytes &&
+         std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; });
+}
+
+std::optional<int64_t> element_count(std::span<const int64_t> shape) {
+  int64_t elements = 1;
+  for (const int64_t size : shape) {
+    if (__builtin_mul_overflow(elements, size, &elements)) return std::nullopt;
+  }
+  return elements;
+}
+
 std::string shape_text(std::span<const int64_t> shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,6 +28,13 @@ struct TensorInfo {
     return unsupported_type.empty() ? std::string(dtype_name(dtype)) : unsupported_type;
   }
 };
+
+// Names of tensors and of metadata end up in messages and on terminals: 1 to 1024 printable ASCII
+// characters, no space among them.
+bool is_plain_name(std::string_view name);
+
+// The product of the dimensions, or nothing if it does not fit.
+std::optional<int64_t> element_count(std::span<const int64_t> shape);
 
 // "[576, 49152]": for messages.
 std::string shape_text(std::span<const int64_t> shape);

@@ -38,6 +38,14 @@ GgufBuilder& GgufBuilder::int32s(std::string_view key, std::initializer_list<int
   return *this;
 }
 
+GgufBuilder& GgufBuilder::floats(std::string_view key, std::initializer_list<float> values) {
+  begin(key, 9);
+  put(entries_, uint32_t{6});
+  put(entries_, static_cast<uint64_t>(values.size()));
+  for (const float value : values) put(entries_, value);
+  return *this;
+}
+
 GgufBuilder& GgufBuilder::tensor(std::string_view name, std::vector<uint64_t> dims, uint32_t type,
                                  std::span<const std::byte> data) {
   tensors_.push_back({std::string(name), std::move(dims), type, {data.begin(), data.end()}});

@@ -17,6 +17,7 @@ class GgufBuilder {
   static constexpr uint32_t kQ4_0 = 2;
   static constexpr uint32_t kQ8_1 = 9;
 
+  GgufBuilder& u16(std::string_view key, uint16_t value) { return entry(key, 2, value); }
   GgufBuilder& u32(std::string_view key, uint32_t value) { return entry(key, 4, value); }
   GgufBuilder& f32(std::string_view key, float value) { return entry(key, 6, value); }
   GgufBuilder& flag(std::string_view key, bool value) {
@@ -25,6 +26,7 @@ class GgufBuilder {
   GgufBuilder& text(std::string_view key, std::string_view value);
   GgufBuilder& strings(std::string_view key, std::initializer_list<std::string_view> values);
   GgufBuilder& int32s(std::string_view key, std::initializer_list<int32_t> values);
+  GgufBuilder& floats(std::string_view key, std::initializer_list<float> values);
   // `dims` as the file has them: the contiguous one first.
   GgufBuilder& tensor(std::string_view name, std::vector<uint64_t> dims, uint32_t type,
                       std::span<const std::byte> data);

@@ -1,5 +1,7 @@
 #include "models/unicode.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace suture {
@@ -49,6 +51,24 @@ size_t whole_characters(std::string_view text) {
     if (last.status == Utf8Status::kIncomplete && last.bytes == tail) return text.size() - tail;
   }
   return text.size();
+}
+
+std::string printable(std::string_view text, size_t max_bytes) {
+  std::string out;
+  while (!text.empty()) {
+    if (out.size() >= max_bytes) return out + "...";
+    const Utf8Character character = first_character(text);
+    const uint32_t code = character.code_point;
+    const bool control = code < 0x20 || (code >= 0x7F && code < 0xA0);
+    if (character.status == Utf8Status::kValid && !control) {
+      out += text.substr(0, character.bytes);
+    } else {
+      for (const char byte : text.substr(0, character.bytes))
+        out += fmt::format("\\x{:02x}", static_cast<uint8_t>(byte));
+    }
+    text.remove_prefix(character.bytes);
+  }
+  return out;
 }
 
 void append_utf8(uint32_t code_point, std::string& out) {

@@ -29,6 +29,10 @@ Utf8Character first_character(std::string_view text);
 // The length of `text` without an unfinished character at its end.
 size_t whole_characters(std::string_view text);
 
+// `text` for messages: control characters and bytes that are no characters as \xNN, and what goes
+// beyond `max_bytes` as "...".
+std::string printable(std::string_view text, size_t max_bytes = 80);
+
 void append_utf8(uint32_t code_point, std::string& out);
 
 // Moves whole characters from the front of `text` to the end of `out`, invalid bytes as U+FFFD.

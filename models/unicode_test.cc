@@ -17,6 +17,14 @@ TEST(UnicodeTest, EveryCodePointSurvivesEncodingAndDecoding) {
   }
 }
 
+TEST(UnicodeTest, MessagesShowOnlyWhatATerminalPrints) {
+  EXPECT_EQ(printable("naïve 你"), "naïve 你");
+  EXPECT_EQ(printable(std::string_view("a\0\x1b[2J\n", 7)), "a\\x00\\x1b[2J\\x0a");
+  EXPECT_EQ(printable("\xC2\x9B\xFF"), "\\xc2\\x9b\\xff");
+  EXPECT_EQ(printable(std::string(1000, 'x'), 5), "xxxxx...");
+  EXPECT_EQ(printable(""), "");
+}
+
 TEST(UnicodeTest, OverlongSurrogateAndTooLargeFormsAreInvalid) {
   for (const char* text : {"\x80", "\xC0\x80", "\xC1\xBF", "\xE0\x80\x80", "\xED\xA0\x80",
                            "\xF0\x80\x80\x80", "\xF4\x90\x80\x80", "\xF5\x80", "\xFF"}) {

@@ -21,6 +21,7 @@ class MemoryCheckpoint final : public Checkpoint {
   std::map<std::string, TensorInfo, std::less<>> table;
 
   const std::filesystem::path& path() const override { return path_; }
+  const std::vector<std::filesystem::path>& files() const override { return files_; }
   const ModelConfig& config() const override { return model; }
   const TensorInfo* find(std::string_view name) const override {
     const auto found = table.find(name);
@@ -37,6 +38,7 @@ class MemoryCheckpoint final : public Checkpoint {
 
  private:
   std::filesystem::path path_ = "memory";
+  std::vector<std::filesystem::path> files_;
 };
 
 class WeightsTest : public ::testing::Test {

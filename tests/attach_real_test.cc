@@ -14,7 +14,7 @@
 
 #include "base/unique_fd.h"
 #include "launcher/manifest.h"
-#include "launcher/test_folder.h"
+#include "base/test_folder.h"
 #include "tests/test_processes.h"
 #include "tests/test_suture.h"
 

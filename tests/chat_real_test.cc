@@ -13,9 +13,9 @@
 #include <string>
 
 #include "actors/launch.h"
+#include "base/test_folder.h"
 #include "base/unique_fd.h"
 #include "launcher/manifest.h"
-#include "launcher/test_folder.h"
 #include "tests/test_suture.h"
 
 namespace suture {

@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "launcher/test_folder.h"
+#include "base/test_folder.h"
 #include "tests/test_suture.h"
 
 namespace suture {

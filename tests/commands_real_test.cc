@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "launcher/manifest.h"
-#include "launcher/test_folder.h"
+#include "base/test_folder.h"
 #include "tests/test_suture.h"
 
 namespace suture {

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/mapping.h"
-#include "launcher/test_folder.h"
+#include "base/test_folder.h"
 #include "models/safetensors.h"
 #include "tests/test_suture.h"
 

@@ -11,7 +11,7 @@
 
 #include "actors/launch.h"
 #include "launcher/manifest.h"
-#include "launcher/test_folder.h"
+#include "base/test_folder.h"
 #include "tests/test_processes.h"
 
 namespace suture {
