@@ -140,10 +140,10 @@ Result<Control> Control::create(const ControlOptions& options) {
   return control;
 }
 
-Result<uint64_t> Control::payload_bytes_for(const ControlOptions& options) {
+Result<uint64_t> Control::memory_bytes_for(const ControlOptions& options) {
   SUTURE_RETURN_IF_ERROR(check_counts(options));
   SUTURE_ASSIGN_OR_RETURN(const Offsets at, offsets_for(options));
-  return at.payload_bytes;
+  return at.control_bytes + at.payload_bytes;
 }
 
 Result<Control> Control::attach(int fd) {

@@ -30,8 +30,8 @@ class Control {
  public:
   // New control memory, sealed SHRINK | GROW. kInvalidArgument if a count is out of bounds.
   static Result<Control> create(const ControlOptions& options);
-  // Bytes of payload that belong to these counts: n_layers * n_blocks * block_bytes.
-  static Result<uint64_t> payload_bytes_for(const ControlOptions& options);
+  // Bytes of control memory and of the payload that belongs to it, with these counts.
+  static Result<uint64_t> memory_bytes_for(const ControlOptions& options);
   // Maps control memory received from another process; `fd` stays the caller's. kIncompatible for
   // another layout version, kCorrupt or kPermission for anything that is not sound.
   static Result<Control> attach(int fd);

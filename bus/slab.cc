@@ -52,9 +52,9 @@ Result<std::shared_ptr<Slab>> Slab::create(const SlabOptions& options) {
       new Slab(std::move(payload), std::move(control), options.max_seq_len));
 }
 
-Result<uint64_t> Slab::payload_bytes_for(const SlabOptions& options) {
+Result<uint64_t> Slab::memory_bytes_for(const SlabOptions& options) {
   SUTURE_ASSIGN_OR_RETURN(const ControlOptions counts, control_options(options));
-  return Control::payload_bytes_for(counts);
+  return Control::memory_bytes_for(counts);
 }
 
 Result<std::unique_ptr<StreamWriter>> Slab::open_stream(const StreamInfo& info,

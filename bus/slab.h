@@ -29,8 +29,8 @@ struct SlabOptions {
 class Slab : public std::enable_shared_from_this<Slab> {
  public:
   static Result<std::shared_ptr<Slab>> create(const SlabOptions& options);
-  // Bytes of payload that create() would allocate.
-  static Result<uint64_t> payload_bytes_for(const SlabOptions& options);
+  // Bytes of payload and control memory that create() would allocate.
+  static Result<uint64_t> memory_bytes_for(const SlabOptions& options);
 
   // Reserves the blocks of `max_tokens` tokens now, so that nothing is allocated while decoding.
   // kOutOfMemory with free and needed blocks, kBusy if all stream slots are taken, kInvalidArgument

@@ -1,6 +1,7 @@
 #include "bus/slab.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <set>
 
@@ -13,14 +14,11 @@ namespace {
 constexpr PeerId kReader{2};
 
 // 2 sequences of 128 tokens: 8 blocks, 8 stream slots.
-std::shared_ptr<Slab> small_slab() {
-  SlabOptions options;
-  options.shape = small_shape();
-  options.max_seq_len = 128;
-  options.max_sequences = 2;
-  options.owner = PeerId{1};
-  return Slab::create(options).value();
+SlabOptions small_options() {
+  return {.shape = small_shape(), .max_seq_len = 128, .max_sequences = 2, .owner = PeerId{1}};
 }
+
+std::shared_ptr<Slab> small_slab() { return Slab::create(small_options()).value(); }
 
 std::shared_ptr<SlabView> view_of(const Slab& slab) {
   return SlabView::map(slab.payload_fd(), slab.control_fd(), kReader).value();
@@ -46,10 +44,16 @@ TEST(SlabTest, SizesFollowTheOptions) {
   EXPECT_EQ(slab->n_blocks(), 8u);
   EXPECT_EQ(slab->free_blocks(), 8u);
   EXPECT_EQ(slab->payload_bytes(), 3u * 8u * 4096u);
+  struct stat control {};
+  ASSERT_EQ(::fstat(slab->control_fd(), &control), 0);
+  EXPECT_EQ(Slab::memory_bytes_for(small_options()).value(),
+            slab->payload_bytes() + static_cast<uint64_t>(control.st_size));
   SlabOptions options;
   options.shape = {.n_layers = 28, .n_kv_heads = 2, .head_dim = 128, .dtype = DType::kF16};
-  // 4 * 8192 tokens of 28 layers, K and V of 2 heads of 128 halves.
-  EXPECT_EQ(Slab::payload_bytes_for(options).value(), 4ull * 8192 * 28 * 2 * 2 * 128 * 2);
+  // 4 * 8192 tokens of 28 layers, K and V of 2 heads of 128 halves; the control memory adds little.
+  const uint64_t payload = 4ull * 8192 * 28 * 2 * 2 * 128 * 2;
+  EXPECT_GT(Slab::memory_bytes_for(options).value(), payload);
+  EXPECT_LT(Slab::memory_bytes_for(options).value(), payload + (64 << 10));
 }
 
 TEST(SlabTest, RefusesOptionsOutOfBounds) {

@@ -30,6 +30,7 @@ constexpr size_t kMaxLineBytes = 4 << 20;
 struct ChatOptions {
   std::string topology;
   std::string attach_name;
+  bool force = false;
   SamplingFlags sampling;
 };
 
@@ -142,8 +143,9 @@ CommandResult chat_with_launch(const ChatOptions& options, bool json) {
   SUTURE_RETURN_IF_ERROR(resolve_models(*spec));
   const AskOptions ask = apply(options.sampling, ask_defaults(*spec));
   SUTURE_RETURN_IF_ERROR(validate(ask, spec->max_seq_len));
-  SUTURE_ASSIGN_OR_RETURN(const auto launch, start_launch(*spec, false));
-  LaunchChat backend(*launch);
+  SUTURE_ASSIGN_OR_RETURN(const StartedLaunch started,
+                          start_launch(*spec, {.trace = false, .force = options.force}));
+  LaunchChat backend(*started.launch);
   return talk(backend, ask, json);
 }
 
@@ -159,9 +161,11 @@ void add_chat_command(CLI::App& app, CommandContext& context) {
   auto options = std::make_shared<ChatOptions>();
   CLI::App* chat = app.add_subcommand("chat", "Hold a conversation with a topology");
   CLI::Option* topology = chat->add_option("topology", options->topology, "Topology file");
-  chat->add_option("--attach", options->attach_name,
-                   "Talk to a running 'suture launch' of this name instead")
-      ->excludes(topology);
+  CLI::Option* attached = chat->add_option("--attach", options->attach_name,
+                                           "Talk to a running 'suture launch' of this name instead");
+  attached->excludes(topology);
+  chat->add_flag("--force", options->force, "Start although the memory does not suffice")
+      ->excludes(attached);
   add_sampling_flags(*chat, options->sampling);
   context.set_action(chat, [options, &context]() -> CommandResult {
     if (!options->attach_name.empty()) return chat_with_attached(*options, context.json);

@@ -18,8 +18,7 @@ using nlohmann::json;
 
 struct CheckReport {
   std::vector<SlaveReport> slaves;
-  std::vector<MemoryNeed> needs;
-  uint64_t available_bytes = 0;
+  LaunchMemory memory;
   Status verdict;  // the first reason to refuse
 };
 
@@ -27,16 +26,15 @@ Status judge(const LaunchSpec& spec, const CheckReport& report) {
   for (const SlaveReport& slave : report.slaves)
     SUTURE_RETURN_IF_ERROR(require_compatible(slave.rows, spec.master().name, slave.name));
   SUTURE_RETURN_IF_ERROR(prepare_launch(spec));
-  return check_memory(report.needs, report.available_bytes, spec);
+  return check_memory(report.memory, spec);
 }
 
 Result<CheckReport> make_report(const std::string& topology) {
   SUTURE_ASSIGN_OR_RETURN(LaunchSpec spec, load_topology(topology));
   SUTURE_RETURN_IF_ERROR(resolve_models(spec));
   CheckReport report;
-  SUTURE_ASSIGN_OR_RETURN(report.needs, launch_memory(spec));
+  SUTURE_ASSIGN_OR_RETURN(report.memory, launch_memory(spec, available_memory_bytes()));
   SUTURE_ASSIGN_OR_RETURN(report.slaves, compare_models(spec));
-  report.available_bytes = available_memory_bytes();
   report.verdict = judge(spec, report);
   return report;
 }
@@ -51,13 +49,7 @@ void print_report(const CheckReport& report) {
       if (!row.remedy.empty()) fmt::print("  {:<24} remedy: {}\n", "", row.remedy);
     }
   }
-  fmt::print("memory (MB)\n  {:<24} {:>10} {:>10}\n", "model", "weights", "K/V");
-  for (const MemoryNeed& need : report.needs)
-    fmt::print("  {:<24} {:>10} {:>10}\n", need.name,
-               need.weight_bytes == 0 ? "shared" : fmt::to_string(need.weight_bytes / 1'000'000),
-               need.kv_bytes / 1'000'000);
-  fmt::print("  {:<24} {:>10} of {} free\n", "all", total_bytes(report.needs) / 1'000'000,
-             report.available_bytes / 1'000'000);
+  fmt::print("{}", memory_table(report.memory));
   if (report.verdict) fmt::print("verdict: ok\n");
 }
 
@@ -73,16 +65,9 @@ json json_report(const CheckReport& report) {
                       {"remedy", row.remedy}});
     slaves.push_back({{"name", slave.name}, {"rows", std::move(rows)}});
   }
-  json models = json::array();
-  for (const MemoryNeed& need : report.needs)
-    models.push_back(
-        {{"name", need.name}, {"weight_bytes", need.weight_bytes}, {"kv_bytes", need.kv_bytes}});
   json value = {{"ok", report.verdict.has_value()},
                 {"slaves", std::move(slaves)},
-                {"memory",
-                 {{"models", std::move(models)},
-                  {"total_bytes", total_bytes(report.needs)},
-                  {"available_bytes", report.available_bytes}}}};
+                {"memory", to_json(report.memory)}};
   if (!report.verdict) value["error"] = error_json(report.verdict.error());
   return value;
 }

@@ -19,6 +19,7 @@ namespace {
 struct LaunchCommandOptions {
   std::string topology;
   std::string name;
+  bool force = false;
 };
 
 tl::unexpected<Error> could_not_start() {
@@ -31,7 +32,6 @@ CommandResult run_launch_command(const LaunchCommandOptions& options, bool json)
   LaunchSpec spec = std::move(*loaded);
   SUTURE_RETURN_IF_ERROR(resolve_models(spec));
   const std::string name = options.name.empty() ? spec.topology_path.stem().string() : options.name;
-  std::unique_ptr<Launch> launch;
   std::atomic<bool> stopping = false;
   const InterruptGuard guard(stopping);
   // The name is taken before anything is loaded; requests wait until the launch is ready.
@@ -52,12 +52,15 @@ CommandResult run_launch_command(const LaunchCommandOptions& options, bool json)
       },
       [&running](uint64_t conversation) { running.get()->close_conversation(conversation); }};
   SUTURE_ASSIGN_OR_RETURN(auto server, AttachServer::start(name, services));
-  auto started = start_launch(spec, true);
-  ready.set_value(started ? started->get() : nullptr);
+  auto started = start_launch(spec, {.trace = true, .force = options.force});
+  ready.set_value(started ? started->launch.get() : nullptr);
   if (!started) return tl::unexpected<Failure>(started.error());
-  launch = std::move(*started);
+  const std::unique_ptr<Launch> launch = std::move(started->launch);
   if (json)
-    print_json({{"name", name}, {"ready", true}, {"pids", launch->pids()}});
+    print_json({{"name", name},
+                {"ready", true},
+                {"pids", launch->pids()},
+                {"memory", to_json(started->memory)}});
   else
     fmt::print(
         "{} is ready: suture chat --attach {}, suture run --attach {} -p TEXT; "
@@ -78,6 +81,7 @@ void add_launch_command(CLI::App& app, CommandContext& context) {
   launch->add_option("topology", options->topology, "Topology file")->required();
   launch->add_option("--name", options->name,
                      "Name to attach to; the file's name without its ending by default");
+  launch->add_flag("--force", options->force, "Start although the memory does not suffice");
   context.set_action(launch,
                      [options, &context] { return run_launch_command(*options, context.json); });
 }

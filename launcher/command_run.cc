@@ -28,6 +28,7 @@ struct RunOptions {
   std::string questions_file;
   std::string trace_file;
   bool compare = false;
+  bool force = false;
   SamplingFlags sampling;
   std::optional<double> gain;
 };
@@ -62,17 +63,28 @@ Status save_trace(const RunOptions& options, const SessionResult& result) {
   return write_trace(options.trace_file, spans);
 }
 
+struct RunResult {
+  LaunchMemory memory;
+  SessionResult session;
+};
+
 // Starts the topology, answers everything, ends the processes.
-Result<SessionResult> run_launch(const LaunchSpec& spec, const SessionOptions& session, bool trace,
-                                 const std::atomic<bool>& cancelled) {
-  SUTURE_ASSIGN_OR_RETURN(const auto launch, start_launch(spec, trace));
-  const Asker asker = [&launch](const AskOptions& ask, const auto& on_text, const auto& stop) {
-    return launch->ask(ask, on_text, stop);
+Result<RunResult> run_launch(const LaunchSpec& spec, const SessionOptions& session,
+                             const StartOptions& start, const std::atomic<bool>& cancelled) {
+  SUTURE_ASSIGN_OR_RETURN(StartedLaunch started, start_launch(spec, start));
+  const Asker asker = [&started](const AskOptions& ask, const auto& on_text, const auto& stop) {
+    return started.launch->ask(ask, on_text, stop);
   };
   SUTURE_ASSIGN_OR_RETURN(SessionResult result, run_session(asker, session, cancelled));
   if (session.print) fmt::print("\n{}", answer_table(result.processes));
   std::fflush(stdout);
-  return result;
+  return RunResult{std::move(started.memory), std::move(result)};
+}
+
+nlohmann::json to_json(const RunResult& result) {
+  nlohmann::json json = to_json(result.session);
+  json["memory"] = to_json(result.memory);
+  return json;
 }
 
 void print_comparison(const SessionResult& stitched, const SessionResult& alone) {
@@ -101,15 +113,18 @@ CommandResult run_topology(const RunOptions& options, bool json) {
   }
   std::atomic<bool> cancelled = false;
   const InterruptGuard guard(cancelled);
-  SUTURE_ASSIGN_OR_RETURN(const SessionResult stitched,
-                          run_launch(spec, session, !options.trace_file.empty(), cancelled));
-  SUTURE_RETURN_IF_ERROR(save_trace(options, stitched));
+  SUTURE_ASSIGN_OR_RETURN(
+      const RunResult stitched,
+      run_launch(spec, session, {.trace = !options.trace_file.empty(), .force = options.force},
+                 cancelled));
+  SUTURE_RETURN_IF_ERROR(save_trace(options, stitched.session));
   nlohmann::json result = to_json(stitched);
   if (alone_spec) {
     if (!json) fmt::print("\nThe same with one process that reads everything:\n");
-    SUTURE_ASSIGN_OR_RETURN(const SessionResult alone,
-                            run_launch(*alone_spec, session, false, cancelled));
-    if (!json) print_comparison(stitched, alone);
+    SUTURE_ASSIGN_OR_RETURN(
+        const RunResult alone,
+        run_launch(*alone_spec, session, {.trace = false, .force = options.force}, cancelled));
+    if (!json) print_comparison(stitched.session, alone.session);
     result["one_process"] = to_json(alone);
   }
   if (json) print_json(result);
@@ -148,6 +163,8 @@ void add_run_command(CLI::App& app, CommandContext& context) {
       ->excludes(attached);
   run->add_flag("--compare", options->compare,
                 "Then answer the same with one process that reads everything")
+      ->excludes(attached);
+  run->add_flag("--force", options->force, "Start although the memory does not suffice")
       ->excludes(attached);
   run->add_option("--trace", options->trace_file, "Write a trace that Perfetto opens")
       ->excludes(attached);

@@ -2,47 +2,166 @@
 
 #include <fmt/format.h>
 
-#include <set>
+#include <algorithm>
+#include <map>
+#include <numeric>
 
 #include "bus/slab.h"
 #include "models/checkpoint.h"
+#include "models/model_memory.h"
 
 namespace suture {
+namespace {
 
-Result<std::vector<MemoryNeed>> launch_memory(const LaunchSpec& spec) {
-  std::vector<MemoryNeed> needs;
-  std::set<std::filesystem::path> counted;
+// Measured (launcher/launch_memory_real_test.cc compares the sum with real processes).
+constexpr uint64_t kProgramBytes = 24'000'000;   // code and libraries, one copy for all processes
+constexpr uint64_t kLauncherBytes = 3'000'000;   // heap without the tokenizer
+constexpr uint64_t kBytesPerPiece = 190;         // of a tokenizer's vocabulary
+constexpr uint64_t kWorkerBytes = 3'500'000;     // heap of a model process
+constexpr uint64_t kBytesPerThread = 1'000'000;  // stack, and what kernels keep from call to call
+
+// What a file says; several models may run it.
+struct FileMemory {
+  std::string first_user;
+  ModelMemory model;
+  KvShape kv_shape;
+  uint64_t vocab_size = 0;
+};
+
+Result<FileMemory> read_file_memory(const ModelSpec& spec) {
+  SUTURE_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::open(spec.path));
+  SUTURE_RETURN_IF_ERROR(check_runnable(checkpoint->config(), spec.path.string()));
+  FileMemory file;
+  file.first_user = spec.name;
+  SUTURE_ASSIGN_OR_RETURN(file.model, model_memory(*checkpoint));
+  file.kv_shape = checkpoint->config().kv_shape();
+  file.vocab_size = static_cast<uint64_t>(checkpoint->config().vocab_size);
+  return file;
+}
+
+Result<ProcessMemory> process_memory(const LaunchSpec& spec, const ModelSpec& model,
+                                     const FileMemory& file) {
+  ProcessMemory process;
+  process.name = model.name;
+  if (file.first_user == model.name)
+    process.weight_bytes = file.model.mapped_bytes;
+  else
+    process.shares_weights_with = file.first_user;
+  process.weight_bytes += file.model.converted_bytes;
+  SUTURE_ASSIGN_OR_RETURN(process.kv_bytes,
+                          Slab::memory_bytes_for({.shape = file.kv_shape,
+                                                  .max_seq_len = spec.max_seq_len,
+                                                  .max_sequences = spec.max_sequences,
+                                                  .owner = {}}));
+  process.activation_bytes = file.model.activation_bytes;
+  process.logits_bytes = file.model.logits_bytes;
+  process.runtime_bytes = static_cast<uint64_t>(model.threads) * kBytesPerThread;
+  if (spec.placement == Placement::kProcesses) process.runtime_bytes += kWorkerBytes;
+  return process;
+}
+
+uint64_t sum(const std::vector<ProcessMemory>& processes, uint64_t (*part)(const ProcessMemory&)) {
+  return std::accumulate(
+      processes.begin(), processes.end(), uint64_t{0},
+      [part](uint64_t total, const ProcessMemory& process) { return total + part(process); });
+}
+
+// The largest value of a setting to which all K/V is proportional; 0 if even that does not help.
+int64_t largest_that_fits(const LaunchMemory& memory, int64_t now, int64_t step) {
+  const uint64_t rest = memory.total_bytes() - memory.kv_bytes();
+  if (rest >= memory.available_bytes || memory.kv_bytes() == 0) return 0;
+  const double share =
+      static_cast<double>(memory.available_bytes - rest) / static_cast<double>(memory.kv_bytes());
+  return static_cast<int64_t>(static_cast<double>(now) * share) / step * step;
+}
+
+std::string remedy(const LaunchMemory& memory, const LaunchSpec& spec) {
+  constexpr int64_t kUsefulTokens = 256;
+  std::vector<std::string> ways;
+  if (const int64_t tokens = largest_that_fits(memory, spec.max_seq_len, kUsefulTokens); tokens > 0)
+    ways.push_back(fmt::format("set max_seq_len = {} in [bus]", tokens));
+  if (const int64_t sequences = largest_that_fits(memory, spec.max_sequences, 1); sequences > 0)
+    ways.push_back(fmt::format("set max_sequences = {} in [bus]", sequences));
+  for (size_t i = 0; i < spec.models.size(); ++i)
+    if (spec.models[i].role == Role::kSlave)
+      ways.push_back(fmt::format("leave out slave '{}' ({} MB)", spec.models[i].name,
+                                 memory.processes[i].total_bytes() / 1'000'000));
+  ways.emplace_back("choose smaller models");
+  ways.emplace_back("start all the same with --force");
+  return fmt::format("{}", fmt::join(ways, "; or "));
+}
+
+}  // namespace
+
+uint64_t LaunchMemory::total_bytes() const {
+  return sum(processes, [](const ProcessMemory& process) { return process.total_bytes(); });
+}
+
+uint64_t LaunchMemory::kv_bytes() const {
+  return sum(processes, [](const ProcessMemory& process) { return process.kv_bytes; });
+}
+
+Result<LaunchMemory> launch_memory(const LaunchSpec& spec, uint64_t available_bytes) {
+  LaunchMemory memory;
+  memory.available_bytes = available_bytes;
+  std::map<std::filesystem::path, FileMemory> files;
   for (const ModelSpec& model : spec.models) {
-    SUTURE_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::open(model.path));
-    SUTURE_RETURN_IF_ERROR(check_runnable(checkpoint->config(), model.path.string()));
-    SlabOptions slab;
-    slab.shape = checkpoint->config().kv_shape();
-    slab.max_seq_len = spec.max_seq_len;
-    slab.max_sequences = spec.max_sequences;
-    MemoryNeed need;
-    need.name = model.name;
-    need.weight_bytes = counted.insert(model.path).second ? checkpoint->file_bytes() : 0;
-    SUTURE_ASSIGN_OR_RETURN(need.kv_bytes, Slab::payload_bytes_for(slab));
-    needs.push_back(std::move(need));
+    if (!files.contains(model.path)) {
+      SUTURE_ASSIGN_OR_RETURN(files[model.path], read_file_memory(model));
+    }
+    SUTURE_ASSIGN_OR_RETURN(ProcessMemory process,
+                            process_memory(spec, model, files.at(model.path)));
+    memory.processes.push_back(std::move(process));
   }
-  return needs;
+  ProcessMemory launcher;
+  launcher.name = "launcher";
+  launcher.runtime_bytes =
+      kProgramBytes + kLauncherBytes + kBytesPerPiece * files.at(spec.master().path).vocab_size;
+  memory.processes.push_back(std::move(launcher));
+  return memory;
 }
 
-uint64_t total_bytes(const std::vector<MemoryNeed>& needs) {
-  uint64_t total = 0;
-  for (const MemoryNeed& need : needs) total += need.weight_bytes + need.kv_bytes;
-  return total;
-}
-
-Status check_memory(const std::vector<MemoryNeed>& needs, uint64_t available_bytes,
-                    const LaunchSpec& spec) {
-  const uint64_t total = total_bytes(needs);
-  if (total <= available_bytes) return {};
+Status check_memory(const LaunchMemory& memory, const LaunchSpec& spec) {
+  if (memory.total_bytes() <= memory.available_bytes) return {};
   return fail(ErrorCode::kOutOfMemory,
-              fmt::format("{} MB are needed, {} MB are free", total / 1'000'000,
-                          available_bytes / 1'000'000),
-              spec.topology_path.string(),
-              "lower max_seq_len or max_sequences in [bus], or choose smaller models");
+              fmt::format("{} MB of memory are needed, {} MB are free",
+                          memory.total_bytes() / 1'000'000, memory.available_bytes / 1'000'000),
+              spec.topology_path.string(), remedy(memory, spec));
+}
+
+std::string memory_table(const LaunchMemory& memory) {
+  constexpr std::string_view kRow = "  {:<20} {:>9} {:>9} {:>12} {:>8} {:>9} {:>9}\n";
+  const auto megabytes = [](uint64_t bytes) { return fmt::format("{:.0f}", bytes / 1e6); };
+  std::string text =
+      fmt::format(kRow, "memory (MB)", "weights", "K/V", "activations", "logits", "runtime", "all");
+  for (const ProcessMemory& process : memory.processes)
+    text += fmt::format(
+        kRow, process.name,
+        process.shares_weights_with.empty() ? megabytes(process.weight_bytes) : "shared",
+        megabytes(process.kv_bytes), megabytes(process.activation_bytes),
+        megabytes(process.logits_bytes), megabytes(process.runtime_bytes),
+        megabytes(process.total_bytes()));
+  return text + fmt::format("  {} MB needed, {} MB free\n", megabytes(memory.total_bytes()),
+                            megabytes(memory.available_bytes));
+}
+
+nlohmann::json to_json(const LaunchMemory& memory) {
+  nlohmann::json processes = nlohmann::json::array();
+  for (const ProcessMemory& process : memory.processes) {
+    nlohmann::json json = {{"name", process.name},
+                           {"weight_bytes", process.weight_bytes},
+                           {"kv_bytes", process.kv_bytes},
+                           {"activation_bytes", process.activation_bytes},
+                           {"logits_bytes", process.logits_bytes},
+                           {"runtime_bytes", process.runtime_bytes},
+                           {"total_bytes", process.total_bytes()}};
+    if (!process.shares_weights_with.empty())
+      json["shares_weights_with"] = process.shares_weights_with;
+    processes.push_back(std::move(json));
+  }
+  return {{"processes", std::move(processes)},
+          {"total_bytes", memory.total_bytes()},
+          {"available_bytes", memory.available_bytes}};
 }
 
 }  // namespace suture

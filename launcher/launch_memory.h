@@ -1,7 +1,8 @@
-// The memory that a launch takes, before anything is loaded.
+// The memory that a launch takes, part by part, before anything is loaded.
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -10,19 +11,40 @@
 
 namespace suture {
 
-struct MemoryNeed {
+// One process, or with placement = "in-process" one model's part of the one process.
+struct ProcessMemory {
   std::string name;
-  uint64_t weight_bytes = 0;  // the file's; 0 if a model above shares the file's pages
-  uint64_t kv_bytes = 0;      // the slab that is allocated at start
+  // Weights are mapped from the file, so processes of one file share its pages: they count once,
+  // with the first of them, whose name is given here for the others.
+  std::string shares_weights_with;
+  uint64_t weight_bytes = 0;
+  uint64_t kv_bytes = 0;          // the slab, allocated at start
+  uint64_t activation_bytes = 0;  // scratch of the forward pass
+  uint64_t logits_bytes = 0;
+  uint64_t runtime_bytes = 0;  // code, libraries, heap, threads, tokenizer
+
+  uint64_t total_bytes() const {
+    return weight_bytes + kv_bytes + activation_bytes + logits_bytes + runtime_bytes;
+  }
 };
 
-// One entry a model, in the order of the topology; reads metadata only.
-Result<std::vector<MemoryNeed>> launch_memory(const LaunchSpec& spec);
+struct LaunchMemory {
+  std::vector<ProcessMemory> processes;  // in the order of the topology; the last is the launcher
+  uint64_t available_bytes = 0;          // what new processes can have now
 
-uint64_t total_bytes(const std::vector<MemoryNeed>& needs);
+  uint64_t total_bytes() const;
+  uint64_t kv_bytes() const;
+};
 
-// kOutOfMemory with both numbers if the launch needs more than is available.
-Status check_memory(const std::vector<MemoryNeed>& needs, uint64_t available_bytes,
-                    const LaunchSpec& spec);
+// Reads metadata only, each file once.
+Result<LaunchMemory> launch_memory(const LaunchSpec& spec, uint64_t available_bytes);
+
+// kOutOfMemory with both numbers if the launch needs more than is available; the remedy says what
+// would fit.
+Status check_memory(const LaunchMemory& memory, const LaunchSpec& spec);
+
+// A table in megabytes (10^6 bytes), one line a process.
+std::string memory_table(const LaunchMemory& memory);
+nlohmann::json to_json(const LaunchMemory& memory);
 
 }  // namespace suture

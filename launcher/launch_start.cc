@@ -4,22 +4,24 @@
 
 #include <cstdio>
 
-#include "launcher/launch_memory.h"
 #include "launcher/system_info.h"
 
 namespace suture {
 
-Result<std::unique_ptr<Launch>> start_launch(const LaunchSpec& spec, bool trace) {
-  SUTURE_ASSIGN_OR_RETURN(const auto needs, launch_memory(spec));
-  const uint64_t available = available_memory_bytes();
-  fmt::print(stderr, "{}: {} processes, {} MB of memory needed, {} MB free\n",
-             spec.topology_path.filename().string(), spec.models.size(),
-             total_bytes(needs) / 1'000'000, available / 1'000'000);
-  SUTURE_RETURN_IF_ERROR(check_memory(needs, available, spec));
-  LaunchOptions options;
-  options.trace = trace;
-  options.on_progress = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
-  return Launch::start(spec, options);
+Result<StartedLaunch> start_launch(const LaunchSpec& spec, const StartOptions& options) {
+  StartedLaunch started;
+  SUTURE_ASSIGN_OR_RETURN(started.memory, launch_memory(spec, available_memory_bytes()));
+  fmt::print(stderr, "{}\n{}", spec.topology_path.filename().string(),
+             memory_table(started.memory));
+  if (const Status fits = check_memory(started.memory, spec); !fits) {
+    if (!options.force) return tl::unexpected<Error>(fits.error());
+    fmt::print(stderr, "warning: {}; starting all the same (--force)\n", fits.error().what);
+  }
+  LaunchOptions launch;
+  launch.trace = options.trace;
+  launch.on_progress = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+  SUTURE_ASSIGN_OR_RETURN(started.launch, Launch::start(spec, launch));
+  return started;
 }
 
 }  // namespace suture

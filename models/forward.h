@@ -89,6 +89,10 @@ class Forward {
   Result<const float*> logits(int64_t first_row, int64_t n_rows);
 
   static constexpr int64_t kMaxLogitsRows = 32;
+  // Bytes of the logits among what create() allocates.
+  static uint64_t logits_bytes(const ModelConfig& config) {
+    return static_cast<uint64_t>(kMaxLogitsRows * config.vocab_size) * sizeof(float);
+  }
 
  private:
   struct State;
