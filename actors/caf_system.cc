@@ -24,6 +24,7 @@ caf::actor_system_config make_config(const TlsIdentity* identity, int scheduler_
   config.add_message_type<ProcessFigures>("suture::ProcessFigures");
   config.add_message_type<TraceSpan>("suture::TraceSpan");
   config.add_message_type<ReadRequest>("suture::ReadRequest");
+  config.add_message_type<ImportSlabs>("suture::ImportSlabs");
   config.add_message_type<ReadOpened>("suture::ReadOpened");
   config.add_message_type<ReadDone>("suture::ReadDone");
   config.add_message_type<DropStream>("suture::DropStream");

@@ -42,6 +42,7 @@ std::vector<Outgoing> Coordinator::joined(const std::string& name) {
   joined_.insert(name);
   if (!all_joined()) return {};
   std::vector<Outgoing> out;
+  if (setup_.spec.warm_up) import_slabs(out);
   for (size_t i = 0; i < setup_.contexts.size(); ++i) {
     const std::vector<int32_t>& ids = setup_.contexts[i].head_ids;
     if (ids.empty()) continue;
@@ -50,8 +51,16 @@ std::vector<Outgoing> Coordinator::joined(const std::string& name) {
   return out;
 }
 
+void Coordinator::import_slabs(std::vector<Outgoing>& out) const {
+  ImportSlabs import;
+  for (const ModelSpec& slave : setup_.spec.models)
+    if (slave.role == Role::kSlave) import.owners.push_back(slave.name);
+  if (!import.owners.empty()) out.emplace_back(model(master_).name, std::move(import));
+}
+
 uint64_t Coordinator::start_reading(size_t index, ReadRequest request, std::vector<Outgoing>& out) {
   request.key = next_key_++ * kKeyStep;
+  request.request = running_ ? running_->question.request : 0;
   const uint64_t key = request.key;
   readings_[key].model = index;
   out.emplace_back(model(index).name, std::move(request));

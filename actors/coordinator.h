@@ -65,8 +65,9 @@ struct AnswerReport {
   std::vector<TraceSpan> spans;
 };
 
-using Outgoing = std::pair<std::string,  // name of the model
-                           std::variant<ReadRequest, DropStream, GenerateRequest, CancelRequest>>;
+using Outgoing =
+    std::pair<std::string,  // name of the model
+              std::variant<ReadRequest, DropStream, GenerateRequest, CancelRequest, ImportSlabs>>;
 
 // A stream that some model reads: a context or one request's aligned slave.
 struct Reading {
@@ -123,6 +124,7 @@ class Coordinator {
   const ModelSpec& model(size_t index) const { return setup_.spec.models[index]; }
   size_t index_of(const std::string& name) const;
   const Reading* reading_of(size_t index) const;
+  void import_slabs(std::vector<Outgoing>& out) const;
   // Returns the key of the new reading.
   uint64_t start_reading(size_t index, ReadRequest request, std::vector<Outgoing>& out);
   Status check_length() const;

@@ -341,5 +341,33 @@ TEST_F(CoordinatorTest, MessagesThatBelongToNobodyAreIgnored) {
   EXPECT_TRUE(coordinator_.generate_done(stray).empty());
 }
 
+TEST(CoordinatorWarmUpTest, TheMasterMapsTheSlavesSlabsBeforeAnyRequest) {
+  for (const bool warm_up : {true, false}) {
+    CoordinatorSetup cold = setup();
+    cold.spec.warm_up = warm_up;
+    Coordinator coordinator(std::move(cold));
+    EXPECT_TRUE(coordinator.joined("m").empty());
+    EXPECT_TRUE(coordinator.joined("twin").empty());
+    const auto imports = of_type<ImportSlabs>(coordinator.joined("doc"));
+    ASSERT_EQ(imports.size(), warm_up ? 1u : 0u);
+    if (!warm_up) continue;
+    EXPECT_EQ(imports[0].first, "m");
+    EXPECT_EQ(imports[0].second.owners, (std::vector<std::string>{"doc", "twin"}));
+  }
+}
+
+TEST_F(CoordinatorTest, ReadingsSayWhichRequestTheyBelongTo) {
+  const auto contexts = [this] {
+    coordinator_.joined("m");
+    coordinator_.joined("twin");
+    return of_type<ReadRequest>(coordinator_.joined("doc"));
+  }();
+  ASSERT_EQ(contexts.size(), 2u);
+  EXPECT_EQ(contexts[0].second.request, 0u);
+  const auto aligned = of_type<ReadRequest>(coordinator_.ask(question()));
+  ASSERT_EQ(aligned.size(), 1u);
+  EXPECT_EQ(aligned[0].second.request, 1u);
+}
+
 }  // namespace
 }  // namespace suture

@@ -22,6 +22,7 @@ struct ProcessFigures {
   int64_t kv_bytes_published = 0;
   int64_t kv_bytes_read = 0;
   int64_t resident_bytes = 0;  // resident set size at the end
+  int64_t lazily_built = 0;    // things made on first use; none after a warm-up
 
   // Adds the work of another part of the same process; memory is the later of the two.
   void add(const ProcessFigures& more) {
@@ -35,6 +36,7 @@ struct ProcessFigures {
     kv_bytes_published += more.kv_bytes_published;
     kv_bytes_read += more.kv_bytes_read;
     resident_bytes = more.resident_bytes;
+    lazily_built += more.lazily_built;
   }
 };
 

@@ -14,11 +14,12 @@ constexpr std::chrono::milliseconds kCreditSlice{200};  // then look whether it 
 }  // namespace
 
 Generation::Generation(const GenerateRequest& request, LanguageModel& model, BrokerClient& broker,
-                       const std::atomic<bool>& cancelled, TraceLog& trace)
+                       const std::atomic<bool>& cancelled, TraceLog& trace, const WorkMeter& meter)
     : request_(request),
       model_(model),
       cancelled_(cancelled),
       trace_(trace),
+      meter_(meter),
       text_(request.token_ids),
       stitching_(request, model.config(), broker, cancelled) {}
 
@@ -75,6 +76,8 @@ Status Generation::read_own_tokens() {
 
 Status Generation::decode(TokenRingWriter& ring, GenerateDone& done) {
   const int64_t start = monotonic_ns();
+  show_waits();
+  meter_.show(OwnerWork::kGenerating, request_.request);
   done.reason = FinishReason::kLength;
   for (int64_t index = 0; index < request_.max_tokens; ++index) {
     SUTURE_ASSIGN_OR_RETURN(const int32_t token,
@@ -86,6 +89,7 @@ Status Generation::decode(TokenRingWriter& ring, GenerateDone& done) {
     }
     SUTURE_RETURN_IF_ERROR(wait_for_credit(ring));
     SUTURE_RETURN_IF_ERROR(ring.push(token));
+    meter_.add_token();
     text_.push_back(token);
     figures_.decoded_tokens = index + 1;
     figures_.decode_seconds = seconds_since(start);
@@ -117,7 +121,16 @@ Status Generation::step(int32_t token, int64_t index) {
   }
   SUTURE_ASSIGN_OR_RETURN(logits_, model_.decode(token, *cache_, &stitching_.plan()));
   trace_.add("decode", start);
+  show_waits();
   return {};
+}
+
+void Generation::show_waits() {
+  ProcessFigures now;
+  stitching_.report(now);
+  meter_.add_waits(now.bus_waits - shown_.bus_waits,
+                   now.bus_wait_seconds - shown_.bus_wait_seconds);
+  shown_ = now;
 }
 
 int64_t Generation::position_of(int64_t entry) const {

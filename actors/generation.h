@@ -11,6 +11,7 @@
 #include "actors/messages.h"
 #include "actors/stitching.h"
 #include "actors/trace_log.h"
+#include "actors/work_meter.h"
 #include "base/error.h"
 #include "bus/token_ring.h"
 #include "models/bus_kv_cache.h"
@@ -25,7 +26,7 @@ using OpenStreamFn = std::function<Result<std::unique_ptr<BusKvCache>>()>;
 class Generation {
  public:
   Generation(const GenerateRequest& request, LanguageModel& model, BrokerClient& broker,
-             const std::atomic<bool>& cancelled, TraceLog& trace);
+             const std::atomic<bool>& cancelled, TraceLog& trace, const WorkMeter& meter);
 
   // Runs to the end; tokens go to `ring`. Fills figures and what was degraded even on failure.
   // Every generated token is in the stream then if the request keeps it.
@@ -41,6 +42,7 @@ class Generation {
   Status read_own_tokens();
   Status decode(TokenRingWriter& ring, GenerateDone& done);
   Status step(int32_t token, int64_t index);
+  void show_waits();
   Status wait_for_credit(TokenRingWriter& ring) const;
   int64_t position_of(int64_t entry) const;
 
@@ -48,12 +50,14 @@ class Generation {
   LanguageModel& model_;
   const std::atomic<bool>& cancelled_;
   TraceLog& trace_;
+  const WorkMeter& meter_;
   std::vector<int32_t> text_;  // all own tokens so far
   Stitching stitching_;
   std::unique_ptr<BusKvCache> cache_;
   std::unique_ptr<Sampler> sampler_;
   const float* logits_ = nullptr;  // [vocab] of the last row, device memory
   ProcessFigures figures_;
+  ProcessFigures shown_;  // of these, the waits that the meter has shown
 };
 
 }  // namespace suture

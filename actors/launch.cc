@@ -23,6 +23,7 @@
 #include "actors/supervisor.h"
 #include "actors/trace_log.h"
 #include "bus/broker.h"
+#include "bus/stream_reader.h"
 #include "bus/token_ring.h"
 
 namespace suture {
@@ -49,7 +50,8 @@ ModelLoad model_load(const LaunchSpec& spec, const ModelSpec& model, bool trace)
           .threads = model.threads,
           .max_seq_len = spec.max_seq_len,
           .max_sequences = spec.max_sequences,
-          .trace = trace};
+          .trace = trace,
+          .warm_up = spec.warm_up};
 }
 
 }  // namespace
@@ -82,13 +84,17 @@ struct Launch::State {
   std::optional<TlsIdentity> identity;     // placement "processes" only
   std::unique_ptr<Supervisor> supervisor;  // outlives the broker, whose thread calls it
 
-  std::mutex mutex;
+  mutable std::mutex mutex;
   std::condition_variable changed;
-  std::set<std::string> joined;        // guarded by mutex
-  std::optional<Error> start_failure;  // guarded by mutex
-  bool stopping = false;               // guarded by mutex
-  std::optional<AnswerReport> report;  // guarded by mutex
-  caf::actor coordinator;              // set once, under mutex
+  std::set<std::string> joined;              // guarded by mutex
+  std::map<std::string, std::string> ended;  // name to why, guarded by mutex
+  std::optional<Error> start_failure;        // guarded by mutex
+  bool stopping = false;                     // guarded by mutex
+  std::optional<AnswerReport> report;        // guarded by mutex
+  caf::actor coordinator;                    // set once, under mutex
+
+  const int64_t started_ns = monotonic_ns();
+  std::atomic<int64_t> requests = 0;  // running and waiting
 
   std::mutex ask_mutex;       // one request at a time; guards all of its group
   uint64_t next_request = 1;  // odd numbers
@@ -112,11 +118,15 @@ struct Launch::State {
   Result<std::vector<int32_t>> tail_of(const AskOptions& asked);
   void remember(uint64_t conversation, std::vector<int32_t> tail, const Answer& answer,
                 std::string_view more_text);
+  ProcessSnapshot look_at_process(const ModelSpec& model) const;
 };
 
 void Launch::State::note_joined(const Joined& join) {
   if (!join.outcome.failed && options.on_progress)
-    options.on_progress(fmt::format("{}: loaded in {:.1f} s", join.name, join.load_seconds));
+    options.on_progress(join.warm_up_seconds == 0
+                            ? fmt::format("{}: loaded in {:.1f} s", join.name, join.load_seconds)
+                            : fmt::format("{}: loaded in {:.1f} s, warmed up in {:.1f} s",
+                                          join.name, join.load_seconds, join.warm_up_seconds));
   {
     const std::lock_guard lock(mutex);
     if (join.outcome.failed)
@@ -136,6 +146,7 @@ void Launch::State::note_peer_end(const std::string& name, PeerEnd end, const st
   {
     const std::lock_guard lock(mutex);
     if (stopping) return;
+    ended[name] = why;
     to = coordinator;
     if (joined.size() < spec.models.size() && !start_failure)
       start_failure = Error{ErrorCode::kLost, why, name, "run again with -v for its messages"};
@@ -200,10 +211,8 @@ Status Launch::State::start_in_process() {
                             BrokerClient::connect(broker->address(), secret, model.name));
     SUTURE_ASSIGN_OR_RETURN(
         auto service, ModelService::load(model_load(spec, model, options.trace), std::move(peer)));
-    const double load_seconds = service->load_seconds();
-    const caf::actor actor = spawn_model_actor(
-        system->get(), std::shared_ptr<ModelService>(std::move(service)), coordinator);
-    tell_joined(coordinator, {model.name, {}, load_seconds}, actor);
+    spawn_model_actor(system->get(), std::shared_ptr<ModelService>(std::move(service)),
+                      coordinator);
   }
   return {};
 }
@@ -307,11 +316,30 @@ void Launch::State::remember(uint64_t conversation, std::vector<int32_t> tail, c
   found->second = std::move(tail);
 }
 
+namespace {
+
+// One more while it lives.
+class Counted {
+ public:
+  explicit Counted(std::atomic<int64_t>& count) : count_(count) {
+    count_.fetch_add(1, std::memory_order_relaxed);
+  }
+  ~Counted() { count_.fetch_sub(1, std::memory_order_relaxed); }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  std::atomic<int64_t>& count_;
+};
+
+}  // namespace
+
 Result<Answer> Launch::ask(const AskOptions& options,
                            const std::function<void(std::string_view)>& on_text,
                            const std::atomic<bool>& cancelled) {
   State& state = *state_;
   SUTURE_RETURN_IF_ERROR(validate(options, state.spec.max_seq_len));
+  const Counted counted(state.requests);
   const std::lock_guard one_at_a_time(state.ask_mutex);
   SUTURE_ASSIGN_OR_RETURN(std::vector<int32_t> tail, state.tail_of(options));
   const uint64_t request = std::exchange(state.next_request, state.next_request + 2);
@@ -370,6 +398,33 @@ void Launch::close_conversation(uint64_t id) {
   State& state = *state_;
   const std::lock_guard one_at_a_time(state.ask_mutex);
   if (state.conversations.erase(id) != 0) tell_released(state.coordinator, id);
+}
+
+ProcessSnapshot Launch::State::look_at_process(const ModelSpec& model) const {
+  ProcessSnapshot process = joining_process(model);
+  {
+    const std::lock_guard lock(mutex);
+    const auto gone = ended.find(model.name);
+    if (gone != ended.end()) {
+      process.state = ProcessState::kLost;
+      process.why = gone->second;
+      return process;
+    }
+    if (!joined.contains(model.name)) return process;
+  }
+  process.pid = supervisor ? supervisor->pid_of(model.name) : 0;
+  if (const auto slab = client->slab(model.name)) look_at_joined((*slab)->control(), process);
+  return process;
+}
+
+LaunchSnapshot Launch::snapshot() const {
+  LaunchSnapshot snapshot;
+  snapshot.time_ns = monotonic_ns();
+  snapshot.started_ns = state_->started_ns;
+  snapshot.requests = state_->requests.load(std::memory_order_relaxed);
+  for (const ModelSpec& model : state_->spec.models)
+    snapshot.processes.push_back(state_->look_at_process(model));
+  return snapshot;
 }
 
 std::vector<pid_t> Launch::pids() const {

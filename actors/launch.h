@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "actors/answer.h"
+#include "actors/launch_snapshot.h"
 #include "actors/launch_spec.h"
 #include "actors/messages.h"
 #include "base/error.h"
@@ -73,6 +74,9 @@ class Launch {
   Result<OpenedConversation> open_conversation(const std::vector<ChatTurn>& history);
   // Frees what it kept. The id is never reused.
   void close_conversation(uint64_t id);
+
+  // What can be seen now; from any thread, and without disturbing the processes.
+  LaunchSnapshot snapshot() const;
 
   // Model processes that are running; empty for placement "in-process".
   std::vector<pid_t> pids() const;

@@ -55,6 +55,7 @@ struct LaunchSpec {
   std::optional<int64_t> stitch_until;  // as the file says it
   int64_t max_tokens = 256;             // longest answer
   std::vector<std::string> stop;        // strings that end an answer
+  bool warm_up = true;                  // make at start what the first request would have to make
 
   static constexpr int64_t kDefaultStitchUntil = 24576;
   int64_t stitch_limit() const { return stitch_until.value_or(kDefaultStitchUntil); }

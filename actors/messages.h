@@ -47,6 +47,12 @@ struct Joined {
   std::string name;
   Outcome outcome;  // or why it could not
   double load_seconds = 0;
+  double warm_up_seconds = 0;  // 0 = it was not asked to
+};
+
+// To the master, when all have joined: map the slabs of these processes now.
+struct ImportSlabs {
+  std::vector<std::string> owners;
 };
 
 // Read `token_ids` into a new stream named `key`, and keep it until it is dropped.
@@ -57,6 +63,7 @@ struct ReadRequest {
   std::string follow_ring;  // then read the tokens of this ring as they come; empty = none
   uint64_t head_key = 0;    // a stream read before, whose first entries are forked; 0 = none
   int64_t head_entries = 0;
+  uint64_t request = 0;  // that the stream belongs to; 0 = a context for all
 };
 
 // Sent back before the tokens are read: readers attach and wait for the rows.
@@ -146,13 +153,13 @@ auto inspect(Inspector& f, StreamRef& x) {
 }
 template <typename Inspector>
 auto inspect(Inspector& f, Joined& x) {
-  return f(x.name, x.outcome, x.load_seconds);
+  return f(x.name, x.outcome, x.load_seconds, x.warm_up_seconds);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, ProcessFigures& x) {
   return f(x.name, x.role, x.prompt_tokens, x.reused_tokens, x.prefill_seconds, x.decoded_tokens,
            x.decode_seconds, x.bus_waits, x.bus_wait_seconds, x.kv_bytes_published, x.kv_bytes_read,
-           x.resident_bytes);
+           x.resident_bytes, x.lazily_built);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, TraceSpan& x) {
@@ -160,7 +167,11 @@ auto inspect(Inspector& f, TraceSpan& x) {
 }
 template <typename Inspector>
 auto inspect(Inspector& f, ReadRequest& x) {
-  return f(x.key, x.token_ids, x.capacity, x.follow_ring, x.head_key, x.head_entries);
+  return f(x.key, x.token_ids, x.capacity, x.follow_ring, x.head_key, x.head_entries, x.request);
+}
+template <typename Inspector>
+auto inspect(Inspector& f, ImportSlabs& x) {
+  return f(x.owners);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, ReadOpened& x) {

@@ -3,6 +3,7 @@
 #include <caf/all.hpp>
 #include <utility>
 
+#include "actors/coordinator_actor.h"
 #include "actors/engine_thread.h"
 #include "actors/messages.h"
 
@@ -30,6 +31,13 @@ caf::behavior model_actor(ModelActor* self, std::shared_ptr<ModelService> servic
   const auto asker = [self] { return caf::actor_cast<caf::actor>(self->current_sender()); };
   const auto post = [self](auto job) { self->state.engine->post(std::move(job)); };
   const auto model = self->state.service;
+  // On the engine thread, as all work: scratch of the kernels belongs to the thread.
+  post([model, launcher, joined = caf::actor_cast<caf::actor>(self)] {
+    const auto seconds = model->warm_up();
+    const Outcome outcome = seconds ? Outcome() : Outcome::of(tl::unexpected(seconds.error()));
+    tell_joined(launcher, {model->name(), outcome, model->load_seconds(), seconds.value_or(0)},
+                joined);
+  });
   return {
       [=](ReadRequest& request) {
         post([model, to = asker(), request = std::move(request)] {
@@ -42,6 +50,9 @@ caf::behavior model_actor(ModelActor* self, std::shared_ptr<ModelService> servic
         post([model, to = asker(), request = std::move(request)] {
           caf::anon_send(to, model->name(), model->generate(request));
         });
+      },
+      [=](ImportSlabs& import) {
+        post([model, owners = std::move(import.owners)] { model->import_slabs(owners); });
       },
       [=](const DropStream& drop) { post([model, key = drop.key] { model->drop(key); }); },
       [=](const CancelRequest& cancel) { model->cancel(cancel.request); },

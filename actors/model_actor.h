@@ -12,8 +12,9 @@ class actor_system;
 
 namespace suture {
 
-// Takes ReadRequest, DropStream, GenerateRequest and CancelRequest; sends ReadOpened, ReadDone and
-// GenerateDone to whoever asked. Quits when `launcher` ends.
+// Warms the model up and tells `launcher`, the coordinator, that it has joined, or why it cannot.
+// Then takes ReadRequest, ImportSlabs, DropStream, GenerateRequest and CancelRequest; sends
+// ReadOpened, ReadDone and GenerateDone to whoever asked. Quits when `launcher` ends.
 caf::actor spawn_model_actor(caf::actor_system& system, std::shared_ptr<ModelService> service,
                              const caf::actor& launcher);
 

@@ -48,9 +48,30 @@ ModelService::ModelService(ModelLoad load, std::unique_ptr<BrokerClient> broker,
       slab_(std::move(slab)),
       fingerprint_(model_->fingerprint()),
       trace_(load_.name, load_.trace),
+      meter_(slab_->control().figures()),
       heartbeat_([this](const std::stop_token& stopped) { beat(stopped); }) {}
 
 ModelService::~ModelService() { stop(); }
+
+Result<double> ModelService::warm_up() {
+  if (!load_.warm_up) return 0.0;
+  const int64_t start = monotonic_ns();
+  SUTURE_RETURN_IF_ERROR(model_->warm_up());
+  trace_.add("warm up", start);
+  meter_.set_lazily_built(lazily_built());
+  return seconds_since(start);
+}
+
+void ModelService::import_slabs(const std::vector<std::string>& owners) {
+  for (const std::string& owner : owners)
+    if (const auto view = broker_->slab(owner); !view)
+      spdlog::debug("{}: slab of {}: {}", load_.name, owner, view.error().message());
+  meter_.set_lazily_built(lazily_built());
+}
+
+int64_t ModelService::lazily_built() const {
+  return model_->lazily_built() + broker_->imported_slabs();
+}
 
 // Says "alive" to the broker even while a long prompt is read (design §3: slow is not dead).
 void ModelService::beat(const std::stop_token& stopped) const {
@@ -88,6 +109,7 @@ ReadOpened ModelService::open(const ReadRequest& request) {
     const auto* bytes = reinterpret_cast<const char*>(info.data());
     opened.stream = {load_.name, writer.id().slot, writer.id().generation,
                      std::vector<char>(bytes, bytes + info.size())};
+    cache->writer().set_request(request.request);
     streams_[request.key] = {request, std::move(cache)};
     return {};
   };
@@ -105,20 +127,25 @@ ReadDone ModelService::read(uint64_t key) {
   }
   OpenStream& stream = found->second;
   done.figures = new_figures();
+  const int64_t built_before = lazily_built();
   const auto body = [&]() -> Status {
     if (!begin(key)) return fail(ErrorCode::kCancelled, "the request was cancelled");
+    const WorkMeter::Shift shift(meter_, OwnerWork::kReading, stream.request.request);
     const int64_t start = monotonic_ns();
     done.figures.reused_tokens = stream.cache->size();
     SUTURE_RETURN_IF_ERROR(read_prompt(stream));
     done.figures.prompt_tokens = std::ssize(stream.request.token_ids) - done.figures.reused_tokens;
     done.figures.prefill_seconds = seconds_since(start);
     if (stream.request.follow_ring.empty()) return {};
+    meter_.show(OwnerWork::kFollowing, stream.request.request);
     return follow(stream, done.figures);
   };
   const Status status = body();
   done.outcome = Outcome::of(status);
   done.figures.kv_bytes_published = static_cast<int64_t>(stream.cache->writer().bytes_published());
   done.figures.resident_bytes = resident_bytes();
+  done.figures.lazily_built = lazily_built() - built_before;
+  meter_.set_lazily_built(lazily_built());
   done.spans = trace_.take();
   if (!status) {
     streams_.erase(found);  // readers that still wait for rows learn that they will not come
@@ -162,6 +189,7 @@ Status ModelService::follow(OpenStream& stream, ProcessFigures& figures) {
     SUTURE_RETURN_IF_ERROR(model_->decode((*next)->id, cache));
     stream.request.token_ids.push_back((*next)->id);
     trace_.add("follow", start);
+    meter_.add_token();
     figures.decoded_tokens += 1;
     figures.decode_seconds += seconds_since(start);
   }
@@ -199,9 +227,13 @@ void ModelService::keep(uint64_t key, const std::vector<int32_t>& token_ids,
 GenerateDone ModelService::generate(const GenerateRequest& request) {
   GenerateDone done;
   done.request = request.request;
-  const OpenStreamFn open_answer = [&] {
-    return open_stream(request.head_key, request.head_entries, request.token_ids,
-                       std::ssize(request.token_ids) + request.max_tokens);
+  const int64_t built_before = lazily_built();
+  const OpenStreamFn open_answer = [&]() -> Result<std::unique_ptr<BusKvCache>> {
+    SUTURE_ASSIGN_OR_RETURN(auto cache,
+                            open_stream(request.head_key, request.head_entries, request.token_ids,
+                                        std::ssize(request.token_ids) + request.max_tokens));
+    cache->writer().set_request(request.request);
+    return cache;
   };
   const auto body = [&]() -> Status {
     SUTURE_ASSIGN_OR_RETURN(const UniqueFd fd, broker_->ring(request.ring));
@@ -209,7 +241,8 @@ GenerateDone ModelService::generate(const GenerateRequest& request) {
     SUTURE_ASSIGN_OR_RETURN(TokenRingWriter tokens, TokenRingWriter::open(std::move(ring)));
     Status status = fail(ErrorCode::kCancelled, "the request was cancelled");
     if (begin(request.request)) {
-      Generation generation(request, *model_, *broker_, cancelled_, trace_);
+      const WorkMeter::Shift shift(meter_, OwnerWork::kReading, request.request);
+      Generation generation(request, *model_, *broker_, cancelled_, trace_, meter_);
       status = generation.run(open_answer, tokens, done);
       if (!status)
         done.reason = status.error().code == ErrorCode::kCancelled ? FinishReason::kCancelled
@@ -226,6 +259,8 @@ GenerateDone ModelService::generate(const GenerateRequest& request) {
   done.figures.name = own.name;
   done.figures.role = own.role;
   done.figures.resident_bytes = own.resident_bytes;
+  done.figures.lazily_built = lazily_built() - built_before;
+  meter_.set_lazily_built(lazily_built());
   done.spans = trace_.take();
   return done;
 }

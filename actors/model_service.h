@@ -14,6 +14,7 @@
 #include "actors/launch_spec.h"
 #include "actors/messages.h"
 #include "actors/trace_log.h"
+#include "actors/work_meter.h"
 #include "base/error.h"
 #include "bus/broker_client.h"
 #include "bus/slab.h"
@@ -33,6 +34,7 @@ struct ModelLoad {
   int64_t max_seq_len = 8192;
   int32_t max_sequences = 4;
   bool trace = false;
+  bool warm_up = true;
 };
 
 class ModelService {
@@ -46,6 +48,11 @@ class ModelService {
   double load_seconds() const { return load_seconds_; }
 
   // On the engine thread.
+  //
+  // What the first request would have to make, if the load asks for it; returns the seconds.
+  Result<double> warm_up();
+  // Maps the slabs of these processes, as far as they are there.
+  void import_slabs(const std::vector<std::string>& owners);
   ReadOpened open(const ReadRequest& request);
   ReadDone read(uint64_t key);
   void drop(uint64_t key);
@@ -76,6 +83,7 @@ class ModelService {
   ProcessFigures new_figures() const;
   // Marks `request` as the one that runs; false if it was cancelled before.
   bool begin(uint64_t request);
+  int64_t lazily_built() const;
   void beat(const std::stop_token& stopped) const;
 
   const ModelLoad load_;
@@ -84,6 +92,7 @@ class ModelService {
   std::shared_ptr<Slab> slab_;
   std::string fingerprint_;
   TraceLog trace_;
+  WorkMeter meter_;
   double load_seconds_ = 0;
   std::map<uint64_t, OpenStream> streams_;  // by key; engine thread only
 

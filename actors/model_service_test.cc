@@ -13,6 +13,8 @@
 #include "actors/engine_thread.h"
 #include "base/mapping.h"
 #include "bus/broker.h"
+#include "bus/slab_figures.h"
+#include "bus/stream_reader.h"
 #include "bus/token_ring.h"
 #include "models/safetensors.h"
 
@@ -410,6 +412,43 @@ TEST_F(ModelServiceTest, ARequestThatDoesNotFitIsRefusedWithNumbers) {
   const GenerateDone done = generate(request(prompt_, 1000)).get();
   EXPECT_TRUE(done.outcome.failed);
   EXPECT_NE(done.outcome.what.find("128"), std::string::npos) << done.outcome.what;
+}
+
+TEST_F(ModelServiceTest, AfterWarmUpNothingIsBuiltForARequest) {
+  ASSERT_TRUE(master_.run([this] { return master_.service->warm_up(); }).get().has_value());
+  const auto read = [](Process& process, uint64_t key) {
+    const ReadRequest request{.key = key, .token_ids = {1, 2, 3}, .capacity = 8};
+    return process
+        .run([&process, request] {
+          EXPECT_FALSE(process.service->open(request).outcome.failed);
+          return process.service->read(request.key);
+        })
+        .get();
+  };
+  const ReadDone warm = read(master_, 2);
+  EXPECT_FALSE(warm.outcome.failed) << warm.outcome.what;
+  EXPECT_EQ(warm.figures.lazily_built, 0);
+  EXPECT_GT(read(slave_, 2).figures.lazily_built, 0);
+  EXPECT_EQ(read(slave_, 4).figures.lazily_built, 0);
+}
+
+TEST_F(ModelServiceTest, WhoeverWatchesSeesTheWork) {
+  const ReadRequest request{.key = 2, .token_ids = {1, 2, 3}, .capacity = 40, .request = 7};
+  slave_
+      .run([this, request] {
+        EXPECT_FALSE(slave_.service->open(request).outcome.failed);
+        return slave_.service->read(request.key);
+      })
+      .get();
+  const SlabFigures seen = look_at(client_->slab("slave").value()->control());
+  EXPECT_EQ(seen.work, OwnerWork::kIdle);
+  EXPECT_EQ(seen.tokens_computed, 3u);
+  EXPECT_EQ(seen.tokens_generated, 0u);
+  EXPECT_EQ(seen.blocks_used, 2u);
+  EXPECT_EQ(seen.blocks, 8u);
+  ASSERT_EQ(seen.streams.size(), 1u);
+  EXPECT_EQ(seen.streams[0].request, 7u);
+  EXPECT_EQ(seen.streams[0].tokens, 3);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "actors/process_memory.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <vector>
 
@@ -12,6 +13,11 @@ TEST(ProcessMemoryTest, GrowsByWhatIsTouched) {
   ASSERT_GT(before, 0);
   const std::vector<char> block(64 << 20, 1);
   EXPECT_GE(resident_bytes() - before, 48 << 20) << "touched " << block.size();
+}
+
+TEST(ProcessMemoryTest, SeesOtherProcesses) {
+  EXPECT_GT(resident_bytes(::getpid()), 0);
+  EXPECT_EQ(resident_bytes(-1), 0);
 }
 
 }  // namespace

@@ -114,6 +114,12 @@ std::string Supervisor::reap(const std::string& name) {
   return describe(status);
 }
 
+pid_t Supervisor::pid_of(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  const auto child = children_.find(name);
+  return child == children_.end() ? 0 : child->second.pid;
+}
+
 std::vector<pid_t> Supervisor::pids() const {
   const std::lock_guard lock(mutex_);
   std::vector<pid_t> all;

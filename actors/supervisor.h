@@ -33,6 +33,8 @@ class Supervisor {
   // Reaps a process that has ended; "exit status 1", "killed by signal 9 (Killed)".
   std::string reap(const std::string& name);
   std::vector<pid_t> pids() const;
+  // The process of that name; 0 if it is not running.
+  pid_t pid_of(const std::string& name) const;
 
  private:
   struct Child {

@@ -45,16 +45,14 @@ Status run_worker(int ticket_fd) {
   auto service = load(ticket);
   if (!service) {
     caf::scoped_actor self(system.get());
-    tell_joined(coordinator, {ticket.load.name, Outcome::of(tl::unexpected(service.error())), 0},
+    tell_joined(coordinator, {ticket.load.name, Outcome::of(tl::unexpected(service.error()))},
                 self);
     // The launcher ends this process once it has the reason.
     self->monitor(coordinator);
     self->receive([](const caf::down_msg&) {});
     return tl::unexpected<Error>(service.error());
   }
-  const double load_seconds = (*service)->load_seconds();
-  const caf::actor model = spawn_model_actor(system.get(), std::move(*service), coordinator);
-  tell_joined(coordinator, {ticket.load.name, {}, load_seconds}, model);
+  spawn_model_actor(system.get(), std::move(*service), coordinator);
   system.get().await_all_actors_done();
   return {};
 }

@@ -31,6 +31,7 @@ Result<UniqueFd> write_ticket(const WorkerTicket& ticket) {
           {"max_seq_len", load.max_seq_len},
           {"max_sequences", load.max_sequences},
           {"trace", load.trace},
+          {"warm_up", load.warm_up},
       }
           .dump();
   UniqueFd fd(::memfd_create("suture-ticket", MFD_CLOEXEC));
@@ -61,6 +62,7 @@ Result<WorkerTicket> read_ticket(int fd) {
     ticket.load.max_seq_len = json.at("max_seq_len").get<int64_t>();
     ticket.load.max_sequences = json.at("max_sequences").get<int32_t>();
     ticket.load.trace = json.at("trace").get<bool>();
+    ticket.load.warm_up = json.at("warm_up").get<bool>();
   } catch (const nlohmann::json::exception& error) {
     return fail(ErrorCode::kCorrupt, error.what(), "worker ticket",
                 "workers are started by 'suture run' and 'suture launch', not by hand");

@@ -21,7 +21,8 @@ TEST(WorkerTicketTest, ComesBackAsWritten) {
                  .threads = 2,
                  .max_seq_len = 4096,
                  .max_sequences = 3,
-                 .trace = true};
+                 .trace = true,
+                 .warm_up = false};
   const auto fd = write_ticket(ticket);
   ASSERT_TRUE(fd.has_value());
   const auto back = read_ticket(fd->get());
@@ -34,6 +35,7 @@ TEST(WorkerTicketTest, ComesBackAsWritten) {
   EXPECT_EQ(back->load.path, "/models/a b.gguf");
   EXPECT_EQ(back->load.max_seq_len, 4096);
   EXPECT_TRUE(back->load.trace);
+  EXPECT_FALSE(back->load.warm_up);
 }
 
 TEST(WorkerTicketTest, NamesWhatIsWrong) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <utility>
@@ -49,6 +50,16 @@ uint64_t total_bytes(std::span<const Mapping> mappings) {
   uint64_t bytes = 0;
   for (const Mapping& mapping : mappings) bytes += mapping.size();
   return bytes;
+}
+
+void page_in(std::span<const std::byte> mapped) {
+  if (mapped.empty()) return;
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(mapped.data()) / page * page;
+  const auto end = reinterpret_cast<uintptr_t>(mapped.data() + mapped.size());
+  if (::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_READ) == 0) return;
+  for (size_t at = 0; at < mapped.size(); at += page)  // a kernel before 5.14
+    static_cast<void>(*static_cast<const volatile std::byte*>(mapped.data() + at));
 }
 
 }  // namespace suture

@@ -41,4 +41,8 @@ class Mapping {
 // Bytes of all of them.
 uint64_t total_bytes(std::span<const Mapping> mappings);
 
+// Has the system read the pages of a mapping now and enter them for this process, so that no later
+// access waits for either. Only costs time where the system cannot.
+void page_in(std::span<const std::byte> mapped);
+
 }  // namespace suture

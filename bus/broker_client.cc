@@ -125,7 +125,13 @@ Result<std::shared_ptr<SlabView>> BrokerClient::slab(const std::string& owner_na
         owner_name);
   }
   imported_[owner_name] = {reply->peer, view};
+  ++imports_;
   return view;
+}
+
+int64_t BrokerClient::imported_slabs() {
+  const std::lock_guard lock(mutex_);
+  return imports_;
 }
 
 Status BrokerClient::publish_ring(const std::string& ring_name, int fd) {

@@ -49,6 +49,9 @@ class BrokerClient {
   // published yet.
   Result<std::shared_ptr<SlabView>> slab(const std::string& owner_name);
 
+  // How many slabs it has imported so far.
+  int64_t imported_slabs();
+
   // Offers a token ring under a name of its own (kBusy if it is taken). When this peer ends, its
   // rings become lost: their readers get what was pushed, then kLost.
   Status publish_ring(const std::string& ring_name, int fd);
@@ -74,6 +77,7 @@ class BrokerClient {
   std::mutex mutex_;  // one request at a time; guards what follows
   uint64_t next_serial_ = 1;
   std::map<std::string, ImportedSlab> imported_;
+  int64_t imports_ = 0;
 };
 
 }  // namespace suture

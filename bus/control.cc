@@ -213,6 +213,8 @@ bool Control::has_lease(uint32_t slot) const {
   });
 }
 
+OwnerFiguresData& Control::figures() const { return header().figures; }
+
 void Control::heartbeat() const {
   // relaxed: the value itself is the message.
   header().heartbeat.fetch_add(1, std::memory_order_relaxed);

@@ -55,6 +55,9 @@ class Control {
 
   bool has_lease(uint32_t slot) const;
 
+  // The owner writes, others only read.
+  OwnerFiguresData& figures() const;
+
   // Owner's heartbeat thread.
   void heartbeat() const;
   uint64_t heartbeats() const;

@@ -58,6 +58,24 @@ struct DoorbellData {
 };
 static_assert(std::is_standard_layout_v<DoorbellData> && sizeof(DoorbellData) == 8);
 
+enum class OwnerWork : uint32_t { kIdle = 0, kReading = 1, kGenerating = 2, kFollowing = 3 };
+
+// What the owner has done since its start. It alone writes, with relaxed order, on a line that
+// nothing else uses: whoever watches costs it nothing, and sees values of about the same moment.
+struct alignas(kCacheLine) OwnerFiguresData {
+  std::atomic<uint32_t> work;              // OwnerWork
+  std::atomic<uint32_t> blocks_used;       // by streams that are open or still leased
+  std::atomic<uint64_t> request;           // worked for at the moment; 0 = none
+  std::atomic<uint64_t> rows_committed;    // of any layer: tokens times layers
+  std::atomic<uint64_t> tokens_generated;  // drawn, or followed, one by one
+  std::atomic<uint64_t> waits;             // for other owners' rows that were not there yet
+  std::atomic<uint64_t> wait_ns;           // spent in them
+  std::atomic<uint64_t> lazily_built;      // things made on first use
+};
+static_assert(std::is_standard_layout_v<OwnerFiguresData>);
+static_assert(sizeof(OwnerFiguresData) == 64);
+static_assert(offsetof(OwnerFiguresData, rows_committed) == 16);
+
 // Counts are written once by the owner before the descriptor leaves its process.
 struct alignas(kCacheLine) ControlHeaderData {
   uint64_t magic;
@@ -74,23 +92,27 @@ struct alignas(kCacheLine) ControlHeaderData {
   uint64_t control_bytes;
   alignas(kCacheLine) std::atomic<uint64_t> heartbeat;  // +1 by the owner's heartbeat thread
   std::atomic<uint32_t> owner_state;                    // OwnerState
+  OwnerFiguresData figures;
 };
 static_assert(std::is_standard_layout_v<ControlHeaderData>);
-static_assert(sizeof(ControlHeaderData) == 128);
+static_assert(sizeof(ControlHeaderData) == 192);
 static_assert(offsetof(ControlHeaderData, owner_peer) == 40);
 static_assert(offsetof(ControlHeaderData, heartbeat) == 64);
 static_assert(offsetof(ControlHeaderData, owner_state) == 72);
+static_assert(offsetof(ControlHeaderData, figures) == 128);
 
 // The doorbell has a line of its own: waiters write it while the owner reads the rest.
 struct alignas(kCacheLine) StreamSlotData {
   std::atomic<uint64_t> generation;
   std::atomic<uint32_t> state;     // StreamState
   std::atomic<uint32_t> n_blocks;  // length of the block table
+  std::atomic<uint64_t> request;   // that the stream belongs to; 0 = none, a context for all
   alignas(kCacheLine) DoorbellData doorbell;
 };
 static_assert(std::is_standard_layout_v<StreamSlotData>);
 static_assert(sizeof(StreamSlotData) == 128);
 static_assert(offsetof(StreamSlotData, state) == 8);
+static_assert(offsetof(StreamSlotData, request) == 16);
 static_assert(offsetof(StreamSlotData, doorbell) == 64);
 
 enum class RingState : uint32_t { kRunning = 0, kFinished = 1, kLost = 2 };

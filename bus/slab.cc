@@ -127,6 +127,7 @@ std::unique_ptr<StreamWriter> Slab::publish(uint32_t slot, std::vector<uint32_t>
   const auto table = control_.block_table(slot);
   for (size_t i = 0; i < blocks.size(); ++i) table[i].store(blocks[i], std::memory_order_relaxed);
   data.n_blocks.store(static_cast<uint32_t>(blocks.size()), std::memory_order_relaxed);
+  data.request.store(0, std::memory_order_relaxed);
   for (std::atomic<uint64_t>& committed : control_.committed(slot))
     committed.store(committed_epochs.size(), std::memory_order_relaxed);
   std::vector<uint32_t> epochs(committed_epochs.begin(), committed_epochs.end());
@@ -137,6 +138,7 @@ std::unique_ptr<StreamWriter> Slab::publish(uint32_t slot, std::vector<uint32_t>
   data.state.store(static_cast<uint32_t>(StreamState::kOpen), std::memory_order_seq_cst);
   ring_doorbell(data.doorbell);
 
+  publish_use();
   slots_[slot] = SlotUse{.taken = true, .deferred = false, .blocks = blocks};
   return std::unique_ptr<StreamWriter>(new StreamWriter(shared_from_this(), id, info,
                                                         std::move(blocks), std::move(epochs),
@@ -176,7 +178,13 @@ void Slab::free_stream(uint32_t slot) {
   control_.stream(slot).state.store(static_cast<uint32_t>(StreamState::kFree),
                                     std::memory_order_release);
   pool_.release(slots_[slot].blocks);
+  publish_use();
   slots_[slot] = SlotUse{};
+}
+
+void Slab::publish_use() const {
+  control_.figures().blocks_used.store(pool_.n_blocks() - pool_.free_blocks(),
+                                       std::memory_order_relaxed);
 }
 
 uint32_t Slab::reclaim() {

@@ -79,6 +79,7 @@ class Slab : public std::enable_shared_from_this<Slab> {
   void copy_rows(uint32_t from_block, uint32_t to_block, int64_t rows) const;
   void close_stream(uint32_t slot);
   void free_stream(uint32_t slot);
+  void publish_use() const;
   uint32_t reclaim_locked();
   std::byte* layer_base(int32_t layer) const;
 

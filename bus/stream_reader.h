@@ -30,6 +30,7 @@ class SlabView : public std::enable_shared_from_this<SlabView> {
 
   const KvShape& shape() const { return control_->shape(); }
   PeerId owner() const { return control_->owner(); }
+  const Control& control() const { return *control_; }
   bool owner_lost() const { return control_->owner_state() == OwnerState::kLost; }
 
  private:

@@ -36,8 +36,11 @@ void StreamWriter::commit(int32_t layer, int64_t tokens) {
                tokens, committed, capacity());
   bytes_published_ +=
       static_cast<uint64_t>((tokens - committed) * shape().token_bytes() / shape().n_layers);
-  committed = tokens;
   const Control& control = slab_->control();
+  // relaxed, here and for every figure: nothing is read on the strength of it.
+  control.figures().rows_committed.fetch_add(static_cast<uint64_t>(tokens - committed),
+                                             std::memory_order_relaxed);
+  committed = tokens;
   // release: the rows are written before a reader that acquires the count reads them.
   control.committed(id_.slot)[static_cast<size_t>(layer)].store(static_cast<uint64_t>(tokens),
                                                                 std::memory_order_release);
@@ -64,6 +67,10 @@ void StreamWriter::set_rope_epoch(int64_t first, int64_t n, int64_t epoch) {
 
 int64_t StreamWriter::rope_epoch(int64_t token) const {
   return epochs_.at(static_cast<size_t>(token));
+}
+
+void StreamWriter::set_request(uint64_t request) {
+  slab_->control().stream(id_.slot).request.store(request, std::memory_order_relaxed);
 }
 
 void StreamWriter::close() {

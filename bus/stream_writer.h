@@ -38,6 +38,9 @@ class StreamWriter {
   // Bytes of K and V published so far, all layers together.
   uint64_t bytes_published() const { return bytes_published_; }
 
+  // Shown to whoever watches the slab (bus/slab_figures.h); 0 at first.
+  void set_request(uint64_t request);
+
   // No reader can attach any more and waiting readers wake. Blocks under a lease are recycled when
   // the lease ends, the others now.
   void close();

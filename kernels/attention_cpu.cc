@@ -252,16 +252,16 @@ struct Tiling {
   int64_t count;     // tiles in all
 };
 
-AttentionScratch& worker_scratch(const Tiling& tiling, int64_t head_dim) {
+AttentionScratch& worker_scratch(CpuStream& stream, const Tiling& tiling, int64_t head_dim) {
   thread_local AttentionScratch scratch;
-  scratch.resize(tiling.slots(), head_dim);
+  if (scratch.resize(tiling.slots(), head_dim)) stream.note_lazily_built();
   return scratch;
 }
 
 void attend_tiles(CpuStream& stream, const AttentionArgs& args, const Tiling& tiling,
                   const std::vector<AttentionSpan>& spans) {
   stream.pool().parallel_for(tiling.count, [&](int64_t begin, int64_t end, int) {
-    AttentionScratch& scratch = worker_scratch(tiling, args.shape.head_dim);
+    AttentionScratch& scratch = worker_scratch(stream, tiling, args.shape.head_dim);
     for (int64_t i = begin; i < end; ++i) {
       const AttentionTile tile = tiling.tile(i);
       HWY_DYNAMIC_DISPATCH(attend_spans)
@@ -282,7 +282,7 @@ void attend_tiles_by_span(CpuStream& stream, const AttentionArgs& args, const Ti
   float* states = arena.reserve(static_cast<size_t>(tiling.count * n_spans * stride));
   const auto state = [&](int64_t item) { return state_at(states + item * stride, tiling.slots()); };
   stream.pool().parallel_for(tiling.count * n_spans, [&](int64_t begin, int64_t end, int) {
-    AttentionScratch& scratch = worker_scratch(tiling, dim);
+    AttentionScratch& scratch = worker_scratch(stream, tiling, dim);
     for (int64_t item = begin; item < end; ++item) {
       HWY_DYNAMIC_DISPATCH(attend_spans)
       (args, tiling.tile(item / n_spans), &spans[static_cast<size_t>(item % n_spans)], 1, scratch,
@@ -301,11 +301,12 @@ void attend_tiles_by_span(CpuStream& stream, const AttentionArgs& args, const Ti
 
 }  // namespace
 
-void AttentionScratch::resize(int64_t slots, int64_t head_dim) {
+bool AttentionScratch::resize(int64_t slots, int64_t head_dim) {
   const auto lines = [](int64_t floats) { return (floats + 15) / 16 * 16; };
   const int64_t block = lines(kKvBlockTokens * head_dim);
   const int64_t query = lines(slots * head_dim);
   const int64_t states = lines(state_floats(slots, head_dim));
+  const size_t capacity = arena_.capacity();
   float* next =
       arena_.reserve(static_cast<size_t>(2 * block + query + slots * kAttentionSpan + 2 * states));
   const auto take = [&next](int64_t floats) { return std::exchange(next, next + floats); };
@@ -316,6 +317,7 @@ void AttentionScratch::resize(int64_t slots, int64_t head_dim) {
   partial = state_at(take(states), slots);
   state = state_at(take(states), slots);
   active.resize(static_cast<size_t>(slots));
+  return arena_.capacity() != capacity;
 }
 
 void attention_cpu(CpuStream& stream, const AttentionArgs& args) {

@@ -23,6 +23,8 @@ class CountedStream final : public Stream {
   Status record(Event&) override { return {}; }
   Status wait(Event&) override { return {}; }
   Status synchronize() override { return {}; }
+  int64_t lazily_built() const override { return 0; }
+  int workers() const override { return 1; }
 };
 
 }  // namespace

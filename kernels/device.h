@@ -45,6 +45,11 @@ class Stream {
   virtual Status record(Event& event) = 0;
   virtual Status wait(Event& event) = 0;
   virtual Status synchronize() = 0;
+  // How many times an op on this stream had to make something that later ops find ready, such as
+  // scratch of its size. Unchanged by an op like one that has run before.
+  virtual int64_t lazily_built() const = 0;
+  // Threads that share the work of one op; each keeps scratch of its own.
+  virtual int workers() const = 0;
 };
 
 class Device {

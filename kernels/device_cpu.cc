@@ -73,6 +73,7 @@ Result<std::byte*> CpuStream::scratch(size_t bytes) {
   if (scratch_.data() == nullptr || scratch_.size() < bytes) {
     scratch_ = AlignedMemory();  // give the old memory back before asking for more
     scratch_ = AlignedMemory(bytes);
+    note_lazily_built();
     if (scratch_.data() == nullptr) {
       return fail(ErrorCode::kOutOfMemory, fmt::format("no memory for {} bytes", bytes),
                   "cpu scratch");

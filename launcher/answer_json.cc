@@ -34,6 +34,7 @@ void read_figures(const nlohmann::json& json, ProcessFigures& figures) {
   json.at("kv_bytes_published").get_to(figures.kv_bytes_published);
   json.at("kv_bytes_read").get_to(figures.kv_bytes_read);
   json.at("resident_bytes").get_to(figures.resident_bytes);
+  json.at("lazily_built").get_to(figures.lazily_built);
 }
 
 FinishReason reason_named(std::string_view name) {
@@ -63,7 +64,8 @@ nlohmann::json to_json(const ProcessFigures& figures) {
           {"bus_wait_s", figures.bus_wait_seconds},
           {"kv_bytes_published", figures.kv_bytes_published},
           {"kv_bytes_read", figures.kv_bytes_read},
-          {"resident_bytes", figures.resident_bytes}};
+          {"resident_bytes", figures.resident_bytes},
+          {"lazily_built", figures.lazily_built}};
 }
 
 nlohmann::json to_json(const Answer& answer) {

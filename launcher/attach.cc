@@ -20,6 +20,7 @@
 #include "launcher/attach_socket.h"
 #include "launcher/command.h"
 #include "launcher/line_socket.h"
+#include "launcher/snapshot_json.h"
 
 namespace suture {
 namespace {
@@ -76,6 +77,7 @@ void ClientConnection::serve() {
 
 Status ClientConnection::serve_line(const nlohmann::json& line) {
   if (line.contains("hello")) return socket_.send({{"defaults", to_json(services_.defaults)}});
+  if (line.contains("snapshot")) return socket_.send({{"snapshot", to_json(services_.watch())}});
   if (line.contains("conversation")) return begin_conversation(line["conversation"]);
   if (line.contains("cancel")) return {};  // the answer was complete already
   return ask(line);

@@ -7,6 +7,8 @@
 //   client: {"cancel": true}             ends an answer that is on its way
 //   client: {"conversation": [{"question": TEXT, "answer": TEXT}, ...]}
 //   server: {"tokens": N}                of these earlier turns; questions are now turns of it
+//   client: {"snapshot": true}
+//   server: {"snapshot": {...}}         (launcher/snapshot_json.h)
 // A client that hangs up cancels its request and ends its conversation.
 #pragma once
 
@@ -33,6 +35,7 @@ struct AttachServices {
   AskOptions defaults = {};
   std::function<Result<OpenedConversation>(const std::vector<ChatTurn>&)> open_conversation = {};
   std::function<void(uint64_t)> close_conversation = {};
+  std::function<LaunchSnapshot()> watch = {};  // called from several threads
 };
 
 class AttachServer {

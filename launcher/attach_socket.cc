@@ -5,10 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <system_error>
 
 namespace suture {
 namespace {
@@ -72,6 +74,18 @@ Result<UniqueFd> connect_to_launch(const std::string& name) {
     return fail(ErrorCode::kNotFound, fmt::format("no launch named '{}' is running", name),
                 path.string(), "start one with 'suture launch TOPOLOGY --name " + name + "'");
   return fd;
+}
+
+Result<std::vector<std::string>> running_launches() {
+  SUTURE_ASSIGN_OR_RETURN(const std::filesystem::path folder, run_time_folder());
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
+    if (entry.path().extension() == ".sock" && connect_to_launch(entry.path().stem().string()))
+      names.push_back(entry.path().stem().string());
+  if (error) return fail_errno("cannot list", error.value(), folder.string());
+  std::ranges::sort(names);
+  return names;
 }
 
 }  // namespace suture

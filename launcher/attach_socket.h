@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/unique_fd.h"
@@ -19,5 +20,8 @@ Result<sockaddr_un> socket_address(const std::filesystem::path& path);
 
 // kNotFound if no launch of that name lives.
 Result<UniqueFd> connect_to_launch(const std::string& name);
+
+// Names of this user's launches that live, in alphabetical order.
+Result<std::vector<std::string>> running_launches();
 
 }  // namespace suture

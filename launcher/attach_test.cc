@@ -11,11 +11,12 @@
 #include <mutex>
 #include <thread>
 
+#include "base/test_folder.h"
 #include "launcher/answer_json.h"
 #include "launcher/attach_client.h"
 #include "launcher/attach_socket.h"
 #include "launcher/line_socket.h"
-#include "base/test_folder.h"
+#include "launcher/snapshot_json.h"
 
 namespace suture {
 namespace {
@@ -51,6 +52,45 @@ Result<Answer> echo(const AskOptions& options, const std::function<void(std::str
   Answer answer;
   answer.text = options.text;
   return answer;
+}
+
+LaunchSnapshot look() {
+  LaunchSnapshot snapshot;
+  snapshot.requests = 3;
+  snapshot.processes.resize(2);
+  snapshot.processes[1].name = "slave";
+  return snapshot;
+}
+
+AttachServices watched() {
+  AttachServices services{echo};
+  services.watch = look;
+  return services;
+}
+
+TEST_F(AttachTest, ASnapshotIsAnsweredBesideQuestions) {
+  const auto server = AttachServer::start("x", watched());
+  ASSERT_TRUE(server.has_value()) << server.error().message();
+  auto fd = connect_to_launch("x");
+  ASSERT_TRUE(fd.has_value());
+  LineSocket socket(std::move(*fd));
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(socket.send({{"snapshot", true}}).has_value());
+    const auto line = socket.receive(10'000);
+    ASSERT_TRUE(line.has_value() && line->has_value());
+    const auto snapshot = snapshot_from_json((*line)->at("snapshot"));
+    ASSERT_TRUE(snapshot.has_value()) << snapshot.error().message();
+    EXPECT_EQ(snapshot->requests, 3);
+    EXPECT_EQ(snapshot->processes[1].name, "slave");
+  }
+}
+
+TEST_F(AttachTest, OnlyLaunchesThatLiveAreListed) {
+  EXPECT_TRUE(running_launches().value().empty());
+  const auto y = AttachServer::start("y", watched());
+  const auto x = AttachServer::start("x", watched());
+  folder_.write("suture/dead.sock", "");
+  EXPECT_EQ(running_launches().value(), (std::vector<std::string>{"x", "y"}));
 }
 
 TEST_F(AttachTest, QuestionsAnswersAndErrorsPassThrough) {

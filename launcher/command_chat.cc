@@ -161,8 +161,8 @@ void add_chat_command(CLI::App& app, CommandContext& context) {
   auto options = std::make_shared<ChatOptions>();
   CLI::App* chat = app.add_subcommand("chat", "Hold a conversation with a topology");
   CLI::Option* topology = chat->add_option("topology", options->topology, "Topology file");
-  CLI::Option* attached = chat->add_option("--attach", options->attach_name,
-                                           "Talk to a running 'suture launch' of this name instead");
+  CLI::Option* attached = chat->add_option(
+      "--attach", options->attach_name, "Talk to a running 'suture launch' of this name instead");
   attached->excludes(topology);
   chat->add_flag("--force", options->force, "Start although the memory does not suffice")
       ->excludes(attached);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <memory>
 #include <string>
@@ -43,6 +44,11 @@ CommandResult run_launch_command(const LaunchCommandOptions& options, bool json)
     if (target == nullptr) return could_not_start();
     return target->ask(ask, on_text, cancelled);
   };
+  const auto watcher = [&running, &spec] {
+    const bool joining = running.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+    const Launch* const target = joining ? nullptr : running.get();
+    return target == nullptr ? joining_snapshot(spec) : target->snapshot();
+  };
   const AttachServices services{
       asker, ask_defaults(spec),
       [&running](const std::vector<ChatTurn>& history) -> Result<OpenedConversation> {
@@ -50,7 +56,8 @@ CommandResult run_launch_command(const LaunchCommandOptions& options, bool json)
         if (target == nullptr) return could_not_start();
         return target->open_conversation(history);
       },
-      [&running](uint64_t conversation) { running.get()->close_conversation(conversation); }};
+      [&running](uint64_t conversation) { running.get()->close_conversation(conversation); },
+      watcher};
   SUTURE_ASSIGN_OR_RETURN(auto server, AttachServer::start(name, services));
   auto started = start_launch(spec, {.trace = true, .force = options.force});
   ready.set_value(started ? started->launch.get() : nullptr);

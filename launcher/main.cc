@@ -22,6 +22,7 @@
 #include "launcher/command_run.h"
 #include "launcher/command_score.h"
 #include "launcher/command_tokenize.h"
+#include "launcher/command_top.h"
 #include "launcher/command_worker.h"
 #include "launcher/nearest.h"
 
@@ -37,6 +38,7 @@ void add_commands(CLI::App& app, CommandContext& context) {
   add_run_command(app, context);
   add_chat_command(app, context);
   add_launch_command(app, context);
+  add_top_command(app, context);
   add_check_command(app, context);
   add_inspect_command(app, context);
   add_models_command(app, context);

@@ -90,6 +90,14 @@ Result<int64_t> TomlReader::integer(std::string_view name, int64_t otherwise, in
   return value;
 }
 
+Result<bool> TomlReader::flag(std::string_view name, bool otherwise) const {
+  const toml::node* node = find(name);
+  if (node == nullptr) return otherwise;
+  if (!node->is_boolean())
+    return refuse(name, fmt::format("expected true or false, got {}", toml_type_name(*node)));
+  return node->as_boolean()->get();
+}
+
 Result<double> TomlReader::number(std::string_view name, double otherwise, double lowest,
                                   double highest) const {
   const toml::node* node = find(name);

@@ -39,6 +39,7 @@ class TomlReader {
                           int64_t highest) const;
   Result<double> number(std::string_view name, double otherwise, double lowest,
                         double highest) const;
+  Result<bool> flag(std::string_view name, bool otherwise) const;
   Result<std::string> text(std::string_view name, std::string otherwise, size_t longest) const;
   // An array of texts, empty if the key is not there.
   Result<std::vector<std::string>> texts(std::string_view name, size_t most, size_t longest) const;

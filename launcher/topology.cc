@@ -24,8 +24,8 @@ constexpr size_t kMaxPathBytes = 4096;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kMaxGain = 100;  // exp(100) drowns everything else already
 
-constexpr std::array<std::string_view, 5> kFileKeys = {"bus", "model", "sampling", "placement",
-                                                       "stitch_until"};
+constexpr std::array<std::string_view, 6> kFileKeys = {"bus",       "model",        "sampling",
+                                                       "placement", "stitch_until", "warm_up"};
 constexpr std::array<std::string_view, 1> kPlannedFileKeys = {"gpu_sharing"};
 constexpr std::array<std::string_view, 2> kBusKeys = {"max_seq_len", "max_sequences"};
 constexpr std::array<std::string_view, 9> kSamplingKeys = {
@@ -292,6 +292,7 @@ Result<LaunchSpec> parse_topology(std::string_view text, const std::filesystem::
     SUTURE_ASSIGN_OR_RETURN(spec.stitch_until,
                             file.integer("stitch_until", 0, 1, int64_t{1} << 32));
   }
+  SUTURE_ASSIGN_OR_RETURN(spec.warm_up, file.flag("warm_up", spec.warm_up));
   SUTURE_ASSIGN_OR_RETURN(const TomlReader bus, file.table("bus"));
   SUTURE_RETURN_IF_ERROR(read_bus(bus, spec));
   SUTURE_ASSIGN_OR_RETURN(const TomlReader sampling, file.table("sampling"));

@@ -40,6 +40,7 @@ TEST_F(TopologyTest, ReadsEveryKey) {
   folder_.write("docs/a.txt", "A document.");
   const auto spec = parse(R"(
 placement = "in-process"
+warm_up = false
 [bus]
 max_seq_len = 4096
 max_sequences = 2
@@ -71,6 +72,7 @@ path = "smollm2-135m-instruct"
 )");
   ASSERT_TRUE(spec.has_value()) << spec.error().message();
   EXPECT_EQ(spec->placement, Placement::kInProcess);
+  EXPECT_FALSE(spec->warm_up);
   EXPECT_EQ(spec->max_seq_len, 4096);
   EXPECT_EQ(spec->max_sequences, 2);
   EXPECT_FLOAT_EQ(spec->sampling.temperature, 0.55f);
@@ -93,6 +95,12 @@ path = "smollm2-135m-instruct"
   EXPECT_EQ(reader.on_failure, OnFailure::kFail);
   EXPECT_EQ(reader.fusion.position, SlavePosition::kPrefix);
   EXPECT_EQ(reader.fusion.gain, -2);
+}
+
+TEST_F(TopologyTest, WarmsUpUnlessToldOtherwise) {
+  EXPECT_TRUE(parse(std::string(kMaster)).value().warm_up);
+  expect_error(parse("warm_up = 1\n" + std::string(kMaster)), ErrorCode::kInvalidArgument,
+               "t.toml:1: warm_up", "expected true or false, got an integer");
 }
 
 TEST_F(TopologyTest, DefaultsAreThoseOfTheDesign) {

@@ -2,10 +2,21 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
+#include "base/mapping.h"
 #include "base/sha256.h"
 
 namespace suture {
+namespace {
+
+// Rows that fill a whole tile of every kernel, and give every worker a tile of attention: that has
+// one for each 64 queries.
+int64_t warm_up_rows(int workers, int32_t n_heads) {
+  return std::clamp<int64_t>(int64_t{64} * workers / n_heads + 1, 64, kPrefillGrid);
+}
+
+}  // namespace
 
 Result<std::unique_ptr<LanguageModel>> LanguageModel::load(const std::filesystem::path& path,
                                                            const LoadOptions& options) {
@@ -30,6 +41,19 @@ std::string LanguageModel::fingerprint() const {
   return hash.finish();
 }
 
+Status LanguageModel::warm_up() {
+  for (const TensorInfo* tensor : checkpoint_->tensors()) page_in(tensor->data);
+  const int64_t rows = warm_up_rows(stream_->workers(), config().n_heads);
+  SUTURE_ASSIGN_OR_RETURN(const auto cache, make_cache(rows + 1));
+  const std::vector<int32_t> ids(static_cast<size_t>(rows), 0);
+  PrefillArgs args;
+  args.token_ids = ids;
+  args.cache = cache.get();
+  SUTURE_RETURN_IF_ERROR(prefill(args));
+  SUTURE_RETURN_IF_ERROR(decode(ids.front(), *cache));
+  return stream_->synchronize();
+}
+
 Result<std::unique_ptr<KvCache>> LanguageModel::make_cache(int64_t capacity) {
   return make_heap_kv_cache(*device_, config().kv_shape(), capacity);
 }
@@ -51,6 +75,7 @@ Result<const float*> LanguageModel::prefill(const PrefillArgs& args) {
 
 // Rows [begin, end) of the prompt; returns the logits of the last if it is the prompt's last.
 Result<const float*> LanguageModel::run_chunk(const PrefillArgs& args, int64_t begin, int64_t end) {
+  paged_in_ = true;
   const int64_t rows = end - begin;
   const int64_t n_tokens = std::ssize(args.token_ids);
   const bool is_last = end == n_tokens;
@@ -81,6 +106,7 @@ Result<const float*> LanguageModel::run_chunk(const PrefillArgs& args, int64_t b
 
 Result<const float*> LanguageModel::decode(int32_t token_id, KvCache& cache,
                                            const SequencePlan* plan) {
+  paged_in_ = true;
   ForwardArgs pass;
   pass.token_ids = std::span(&token_id, 1);
   pass.path = MatmulPath::kDecode;

@@ -45,6 +45,13 @@ class LanguageModel {
   Stream& stream() { return *stream_; }
   Forward& forward() { return *forward_; }
 
+  // Does now what the first prompt and the first token would have to do once: read in the file's
+  // pages, give the kernels their scratch. Call it on the thread that will run the model, since
+  // some of that scratch belongs to the thread.
+  Status warm_up();
+  // Things made on first use so far; after warm_up() no pass adds any.
+  int64_t lazily_built() const { return stream_->lazily_built() + (paged_in_ ? 1 : 0); }
+
   // K/V of one sequence of at most `capacity` tokens, on this model's device.
   Result<std::unique_ptr<KvCache>> make_cache(int64_t capacity);
 
@@ -65,6 +72,7 @@ class LanguageModel {
   std::unique_ptr<Stream> stream_;
   Weights weights_;
   std::unique_ptr<Forward> forward_;
+  bool paged_in_ = false;  // the weights' pages, by warm_up() or by the first pass
 };
 
 }  // namespace suture

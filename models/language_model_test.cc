@@ -131,5 +131,28 @@ TEST(LanguageModelTest, NeighbourPairsOfGgufMatchTheReference) {
   EXPECT_LE(max_difference(logits, golden.floats("logits")), 1e-3f);
 }
 
+TEST(LanguageModelTest, AfterWarmUpNoPassBuildsAnything) {
+  for (const int threads : {1, 3}) {
+    const auto cold = load_tiny("qwen2", threads);
+    const auto warm = load_tiny("qwen2", threads);
+    ASSERT_TRUE(warm->warm_up().has_value());
+    const int64_t built = warm->lazily_built();
+    EXPECT_GT(built, cold->lazily_built());
+    const std::vector<int32_t> ids = {3, 1, 2};
+    std::vector<std::vector<float>> logits;
+    for (LanguageModel* model : {cold.get(), warm.get()}) {
+      const auto cache = model->make_cache(16);
+      logits.push_back(prompt_logits(*model, ids, **cache));
+      const auto next = model->decode(4, **cache);
+      ASSERT_TRUE(next.has_value());
+      logits.push_back(to_host(*model, *next, model->config().vocab_size));
+    }
+    EXPECT_EQ(warm->lazily_built(), built) << threads << " threads";
+    EXPECT_GT(cold->lazily_built(), 0);
+    EXPECT_EQ(logits[0], logits[2]);
+    EXPECT_EQ(logits[1], logits[3]);
+  }
+}
+
 }  // namespace
 }  // namespace suture

@@ -1,82 +1,20 @@
 // `suture launch` and `suture run --attach` as two users' terminals see them.
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <array>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
-#include <vector>
 
-#include "base/unique_fd.h"
-#include "launcher/manifest.h"
 #include "base/test_folder.h"
+#include "launcher/manifest.h"
+#include "tests/test_launch.h"
 #include "tests/test_processes.h"
 #include "tests/test_suture.h"
-
-extern char** environ;
 
 namespace suture {
 namespace {
 
 constexpr const char* kModel = "smollm2-135m-instruct";
-
-// A running `suture launch --json`.
-class RunningLaunch {
- public:
-  // Waits until it says that it is ready.
-  RunningLaunch(const std::filesystem::path& topology, const std::string& name) {
-    std::array<int, 2> pipe_ends{};
-    EXPECT_EQ(::pipe2(pipe_ends.data(), O_CLOEXEC), 0);
-    UniqueFd read_end(pipe_ends[0]);
-    const UniqueFd write_end(pipe_ends[1]);
-    posix_spawn_file_actions_t actions;
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_adddup2(&actions, write_end.get(), STDOUT_FILENO);
-    std::vector<std::string> arguments = {SUTURE_BINARY, "launch", topology.string(),
-                                          "--name",      name,     "--json"};
-    std::vector<char*> argv;
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    EXPECT_EQ(::posix_spawn(&pid_, SUTURE_BINARY, &actions, nullptr, argv.data(), environ), 0);
-    ::posix_spawn_file_actions_destroy(&actions);
-    read_ready_line(read_end.get());
-    output_ = std::move(read_end);
-  }
-  ~RunningLaunch() {
-    if (pid_ > 0) end(SIGKILL);
-  }
-  RunningLaunch(const RunningLaunch&) = delete;
-  RunningLaunch& operator=(const RunningLaunch&) = delete;
-
-  const std::vector<pid_t>& workers() const { return workers_; }
-
-  // Sends the signal and returns the exit status as a shell would show it.
-  int end(int signal_number) {
-    ::kill(pid_, signal_number);
-    int status = 0;
-    ::waitpid(pid_, &status, 0);
-    pid_ = 0;
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-  }
-
- private:
-  void read_ready_line(int fd) {
-    std::string line;
-    for (char c = 0; ::read(fd, &c, 1) == 1 && c != '\n';) line.push_back(c);
-    const auto json = nlohmann::json::parse(line, nullptr, false);
-    ASSERT_TRUE(json.is_object()) << line;
-    workers_ = json.at("pids").get<std::vector<pid_t>>();
-  }
-
-  pid_t pid_ = 0;
-  UniqueFd output_;
-  std::vector<pid_t> workers_;
-};
 
 class AttachRealTest : public testing::Test {
  protected:

@@ -10,8 +10,8 @@
 #include <string>
 
 #include "actors/launch.h"
-#include "launcher/manifest.h"
 #include "base/test_folder.h"
+#include "launcher/manifest.h"
 #include "tests/test_processes.h"
 
 namespace suture {
@@ -96,6 +96,29 @@ TEST_F(LaunchRealTest, OneProcessAndThreeProcessesGiveTheSameTokens) {
   ASSERT_TRUE(same.has_value()) << same.error().message();
   EXPECT_EQ(same->token_ids, first->token_ids);
   EXPECT_EQ(same->text, first->text);
+}
+
+// Counts what the first request had to make that later ones found ready.
+TEST_F(LaunchRealTest, AfterWarmUpTheFirstRequestBuildsNothing) {
+  for (const bool warm_up : {true, false}) {
+    LaunchSpec spec = topology(Placement::kProcesses);
+    spec.warm_up = warm_up;
+    auto launch = start(spec);
+    ASSERT_TRUE(launch.has_value()) << launch.error().message();
+    const auto first = ask(**launch, 8);
+    ASSERT_TRUE(first.has_value()) << first.error().message();
+    ASSERT_EQ(first->figures.size(), 3u);
+    for (const ProcessFigures& figures : first->figures) {
+      if (warm_up)
+        EXPECT_EQ(figures.lazily_built, 0) << figures.name;
+      else
+        EXPECT_GT(figures.lazily_built, 0) << figures.name;
+    }
+    const auto second = ask(**launch, 8);
+    ASSERT_TRUE(second.has_value()) << second.error().message();
+    for (const ProcessFigures& figures : second->figures)
+      EXPECT_EQ(figures.lazily_built, 0) << figures.name;
+  }
 }
 
 TEST_F(LaunchRealTest, AKilledSlaveIsLeftBehindAndTheAnswerSaysFromWhichToken) {

@@ -50,6 +50,7 @@ class FloatArena {
     }
     return floats_.get();
   }
+  size_t capacity() const { return capacity_; }
 
  private:
   hwy::AlignedFreeUniquePtr<float[]> floats_;
@@ -59,7 +60,8 @@ class FloatArena {
 // Scratch of one worker for tiles of up to `slots` queries.
 class AttentionScratch {
  public:
-  void resize(int64_t slots, int64_t head_dim);
+  // True if it had to take more memory than it had.
+  bool resize(int64_t slots, int64_t head_dim);
 
   float* keys = nullptr;     // [head_dim][32]: one block of K, transposed
   float* values = nullptr;   // [32][head_dim]: one block of V

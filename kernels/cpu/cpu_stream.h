@@ -1,6 +1,7 @@
 // The CPU's stream: work runs on the calling thread and its pool before the call returns.
 #pragma once
 
+#include <atomic>
 #include <cstdlib>
 #include <memory>
 
@@ -42,17 +43,22 @@ class CpuStream : public Stream {
   Status record(Event&) override { return {}; }
   Status wait(Event&) override { return {}; }
   Status synchronize() override { return {}; }
+  int64_t lazily_built() const override { return lazily_built_.load(std::memory_order_relaxed); }
+  int workers() const override { return pool_.size(); }
 
   ThreadPool& pool() { return pool_; }
   Isa isa() const { return isa_; }
 
   // Memory for one op's intermediate values, valid until the next call; contents undefined.
   Result<std::byte*> scratch(size_t bytes);
+  // A worker has made something that it keeps. Any thread.
+  void note_lazily_built() { lazily_built_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
   ThreadPool pool_;
   Isa isa_;
   AlignedMemory scratch_;
+  std::atomic<int64_t> lazily_built_ = 0;
 };
 
 // The stream as what it is; only `_cpu` files call this, after the dispatcher looked at kind().

@@ -1,0 +1,10 @@
+// suture top
+#pragma once
+
+#include "launcher/command.h"
+
+namespace suture {
+
+void add_top_command(CLI::App& app, CommandContext& context);
+
+}  // namespace suture
