@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -102,6 +103,28 @@ TEST_F(MappingFileTest, FoldersAndFifosAreRefusedWithoutWaiting) {
     ASSERT_FALSE(mapping.has_value());
     EXPECT_EQ(mapping.error().code, ErrorCode::kInvalidArgument);
   }
+}
+
+// Pages of this process's mappings that are in memory.
+int64_t resident_pages() {
+  std::ifstream statm("/proc/self/statm");
+  int64_t total = 0;
+  int64_t resident = 0;
+  statm >> total >> resident;
+  return resident;
+}
+
+TEST(MappingTest, PageInEntersEveryPage) {
+  constexpr size_t kBytes = 16 << 20;
+  const UniqueFd fd(::memfd_create("pages", MFD_CLOEXEC));
+  ASSERT_EQ(::ftruncate(fd.get(), kBytes), 0);
+  const auto mapping = Mapping::shared(fd.get(), kBytes, Mapping::Access::kReadOnly);
+  ASSERT_TRUE(mapping.has_value()) << mapping.error().message();
+  const int64_t before = resident_pages();
+  page_in({});
+  page_in(mapping->bytes().subspan(100, kBytes / 2));  // from the middle of a page
+  const auto half = static_cast<int64_t>(kBytes / 2) / ::sysconf(_SC_PAGESIZE);
+  EXPECT_GE(resident_pages() - before, half - 64);
 }
 
 }  // namespace

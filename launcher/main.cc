@@ -14,6 +14,7 @@
 #include "launcher/command.h"
 #include "launcher/command_chat.h"
 #include "launcher/command_check.h"
+#include "launcher/command_config.h"
 #include "launcher/command_doctor.h"
 #include "launcher/command_dump.h"
 #include "launcher/command_inspect.h"
@@ -40,6 +41,7 @@ void add_commands(CLI::App& app, CommandContext& context) {
   add_launch_command(app, context);
   add_top_command(app, context);
   add_check_command(app, context);
+  add_config_command(app, context);
   add_inspect_command(app, context);
   add_models_command(app, context);
   add_tokenize_command(app, context);

@@ -1,0 +1,156 @@
+#include "launcher/topology_schema.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+namespace suture {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array<std::string_view, 5> kTables = {"", "bus", "model", "fusion", "sampling"};
+
+constexpr TopologyKey kKeys[] = {
+    {"", "placement", KeyType::kText, R"("processes" or "in-process")", R"("processes")",
+     "one process a model, or all in one process with the same results"},
+    {"", "warm_up", KeyType::kBoolean, "true or false", "true",
+     "make at start what the first request would have to make"},
+    {"", "stitch_until", KeyType::kInteger, "1 to 4294967296", "24576",
+     "own tokens and segments together, beyond which slaves are left out"},
+    {"bus", "max_seq_len", KeyType::kInteger, "32 to 1048576", "8192",
+     "tokens of the longest sequence: prompt, documents and answer"},
+    {"bus", "max_sequences", KeyType::kInteger, "1 to 256", "4",
+     "sequences of that length for which every model reserves K/V"},
+    {"model", "name", KeyType::kText, "1 to 63 letters, digits or _ - . :, not launcher",
+     "required", "unique in the file; shown in tables, logs and errors"},
+    {"model", "role", KeyType::kText, R"("master" or "slave")", "required",
+     "the master answers, slaves lend it their K/V; there is one master"},
+    {"model", "path", KeyType::kText, "up to 4096 bytes", "required",
+     "a name from 'suture models list', a .gguf file or a checkpoint folder"},
+    {"model", "device", KeyType::kText, R"("cpu")", R"("cpu")", "where the model runs"},
+    {"model", "threads", KeyType::kInteger, "1 to 1024", "1", "threads of this process"},
+    {"model", "system", KeyType::kText, "up to 65536 bytes",
+     "the master's; for the master, the chat format's own",
+     "system prompt in front of what the model reads"},
+    {"model", "documents", KeyType::kTexts, "up to 64 files", "none",
+     "UTF-8 texts that the model reads before any question, in this order"},
+    {"model", "chat_format", KeyType::kText, "name of a chat format", "recognised from the model",
+     "how a conversation is laid out as text"},
+    {"model", "fusion", KeyType::kTable, "table", "as below",
+     "slaves only: how the slave's K/V join the master's"},
+    {"model", "on_failure", KeyType::kText, R"("degrade" or "fail")", R"("degrade")",
+     "slaves only: go on without a slave that died, or end the request with an error"},
+    {"fusion", "mode", KeyType::kText, R"("concat")", R"("concat")",
+     "the master attends to its own K/V and the slave's as one longer sequence"},
+    {"fusion", "position", KeyType::kText, R"("aligned" or "prefix")", R"("aligned")",
+     "the slave reads the master's text, or other text placed before it"},
+    {"fusion", "layer_map", KeyType::kText,
+     "identity, stride:N, nearest, last-to-last, or a list of layers", "identity",
+     "which layer of the slave meets which of the master"},
+    {"fusion", "norm", KeyType::kText, R"("own" or "master")", R"("own")",
+     "whose norm weights the slave uses"},
+    {"fusion", "gain", KeyType::kNumber, "-inf to 100, or a list with one for each layer", "0",
+     "added to the scores of the slave's tokens (natural logarithm)"},
+    {"fusion", "lag", KeyType::kInteger, "0 to 1048576", "1",
+     "aligned only: a token at p sees the slave's tokens up to p - lag"},
+    {"sampling", "temperature", KeyType::kNumber, "0 to 100", "0", "0 takes the best token always"},
+    {"sampling", "top_k", KeyType::kInteger, "0 to 1024", "40",
+     "draw from the k best tokens; 0 = from all"},
+    {"sampling", "top_p", KeyType::kNumber, "above 0, up to 1", "1",
+     "draw from the smallest set of tokens that has this probability"},
+    {"sampling", "seed", KeyType::kInteger, "0 to 9223372036854775807", "0",
+     "the same seed draws the same tokens"},
+};
+
+std::string_view type_name(KeyType type) {
+  switch (type) {
+    case KeyType::kInteger: return "integer";
+    case KeyType::kNumber: return "number";
+    case KeyType::kBoolean: return "boolean";
+    case KeyType::kText: return "string";
+    case KeyType::kTexts: return "array";
+    case KeyType::kTable: return "object";
+  }
+  return "";
+}
+
+std::string_view heading(std::string_view table) {
+  if (table.empty()) return "top level";
+  if (table == "model") return "[[model]], one for each process";
+  if (table == "fusion") return "fusion = { ... } in [[model]]";
+  return table == "bus" ? "[bus]" : "[sampling]";
+}
+
+// The words in quotes, if the values are nothing but words.
+std::vector<std::string> words(std::string_view values) {
+  std::vector<std::string> found;
+  if (!values.starts_with('"')) return found;
+  for (size_t begin = values.find('"'); begin != std::string_view::npos;) {
+    const size_t end = values.find('"', begin + 1);
+    found.emplace_back(values.substr(begin + 1, end - begin - 1));
+    begin = values.find('"', end + 1);
+  }
+  return found;
+}
+
+json describe(const TopologyKey& key) {
+  json value = {{"description", fmt::format("{} ({})", key.meaning, key.values)}};
+  // A list may stand for a number of each layer, or for a word that names a rule.
+  const bool or_list = key.values.find("list") != std::string_view::npos;
+  value["type"] = or_list ? json::array({type_name(key.type), "array"}) : json(type_name(key.type));
+  if (const auto choices = words(key.values); !choices.empty()) value["enum"] = choices;
+  if (key.type == KeyType::kTexts) value["items"] = {{"type", "string"}};
+  const json otherwise = json::parse(key.otherwise, nullptr, /*allow_exceptions=*/false);
+  if (!otherwise.is_discarded()) value["default"] = otherwise;
+  return value;
+}
+
+json object_of(std::string_view table) {
+  json properties = json::object();
+  json required = json::array();
+  for (const TopologyKey& key : kKeys) {
+    if (key.table != table) continue;
+    properties[std::string(key.name)] = describe(key);
+    if (key.otherwise == "required") required.push_back(key.name);
+  }
+  return {{"type", "object"},
+          {"properties", std::move(properties)},
+          {"required", std::move(required)},
+          {"additionalProperties", false}};
+}
+
+}  // namespace
+
+std::span<const TopologyKey> topology_keys() { return kKeys; }
+
+std::string topology_schema_text() {
+  std::string text;
+  for (const std::string_view table : kTables) {
+    text += fmt::format("{}{}\n", text.empty() ? "" : "\n", heading(table));
+    for (const TopologyKey& key : kKeys)
+      if (key.table == table)
+        text += fmt::format("  {:<14} {}\n  {:<14} {}; default: {}\n", key.name, key.meaning, "",
+                            key.values, key.otherwise);
+  }
+  return text;
+}
+
+nlohmann::json topology_schema_json() {
+  json schema = object_of("");
+  schema["$schema"] = "https://json-schema.org/draft/2020-12/schema";
+  schema["title"] = "Suture topology";
+  json model = object_of("model");
+  const std::string about = model["properties"]["fusion"]["description"];
+  model["properties"]["fusion"] = object_of("fusion");
+  model["properties"]["fusion"]["description"] = about;
+  schema["properties"]["bus"] = object_of("bus");
+  schema["properties"]["sampling"] = object_of("sampling");
+  schema["properties"]["model"] = {{"type", "array"}, {"items", std::move(model)}, {"minItems", 1}};
+  schema["required"].push_back("model");
+  return schema;
+}
+
+}  // namespace suture
