@@ -71,6 +71,10 @@ TEST(TopologySchemaTest, DefaultsAreTheReaders) {
   EXPECT_EQ(sampling["top_k"]["default"], spec->sampling.top_k);
   EXPECT_EQ(sampling["top_p"]["default"], spec->sampling.top_p);
   EXPECT_EQ(sampling["temperature"]["default"], spec->sampling.temperature);
+  EXPECT_EQ(sampling["min_p"]["default"], spec->sampling.min_p);
+  EXPECT_EQ(sampling["repetition_penalty"]["default"], spec->sampling.repetition_penalty);
+  EXPECT_EQ(sampling["repetition_window"]["default"], spec->sampling.repetition_window);
+  EXPECT_EQ(sampling["max_tokens"]["default"], spec->max_tokens);
 }
 
 TEST(TopologySchemaTest, IsAJsonSchemaWithChoicesAndRequiredKeys) {
