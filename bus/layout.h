@@ -19,7 +19,7 @@
 
 namespace suture {
 
-inline constexpr uint32_t kBusLayoutVersion = 2;
+inline constexpr uint32_t kBusLayoutVersion = 3;
 inline constexpr uint64_t kControlMagic = 0x6c74'6372'7475'7375;    // "usutrctl", little-endian
 inline constexpr uint64_t kTokenRingMagic = 0x676e'6972'7475'7375;  // "usutring", little-endian
 inline constexpr size_t kCacheLine = 64;
