@@ -66,13 +66,14 @@ uint64_t sum(const std::vector<ProcessMemory>& processes, uint64_t (*part)(const
       [part](uint64_t total, const ProcessMemory& process) { return total + part(process); });
 }
 
-// The largest value of a setting to which all K/V is proportional; 0 if even that does not help.
+// About the largest value of a setting to which all K/V is proportional; 0 if even that does not
+// help. A hundredth is left for what lies beside K/V and does not shrink with it.
 int64_t largest_that_fits(const LaunchMemory& memory, int64_t now, int64_t step) {
   const uint64_t rest = memory.total_bytes() - memory.kv_bytes();
   if (rest >= memory.available_bytes || memory.kv_bytes() == 0) return 0;
   const double share =
       static_cast<double>(memory.available_bytes - rest) / static_cast<double>(memory.kv_bytes());
-  return static_cast<int64_t>(static_cast<double>(now) * share) / step * step;
+  return static_cast<int64_t>(0.99 * static_cast<double>(now) * share) / step * step;
 }
 
 std::string remedy(const LaunchMemory& memory, const LaunchSpec& spec) {
