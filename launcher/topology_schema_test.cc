@@ -1,5 +1,6 @@
 #include "launcher/topology_schema.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -12,12 +13,12 @@ namespace {
 // A topology with one unknown key in the table.
 std::string with_unknown_key(std::string_view table) {
   const std::string model = "[[model]]\nname = \"m\"\nrole = \"master\"\npath = \"a\"\n";
-  if (table.empty()) return "zzz = 1\n" + model;
+  if (table.empty()) return fmt::format("zzz = 1\n{}", model);
   if (table == "model") return model + "zzz = 1\n";
   if (table == "fusion")
     return model +
            "[[model]]\nname = \"s\"\nrole = \"slave\"\npath = \"a\"\nfusion = { zzz = 1 }\n";
-  return "[" + std::string(table) + "]\nzzz = 1\n" + model;
+  return fmt::format("[{}]\nzzz = 1\n{}", table, model);
 }
 
 // What the reader names as known in that table.
