@@ -65,6 +65,31 @@ TEST_F(AttachRealTest, AnswersAreTheSameAsThoseOfRun) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path() / "suture"));
 }
 
+TEST_F(AttachRealTest, AConversationIsTheSameAsThatOfChatAndReadsOnlyWhatIsNew) {
+  RunningLaunch launch(topology_, "boats");
+  const std::string questions = "How many passengers?\nAnd how many in the crew?\n";
+  const auto chat = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "chat");
+    arguments.insert(arguments.end(), {"-n", "8", "--json"});
+    const SutureRun run = run_suture(arguments, questions);
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    return run.json()["answers"];
+  };
+  const auto attached = chat({"--attach", "boats"});
+  const auto again = chat({"--attach", "boats"});  // another client, a conversation of its own
+  const auto direct = chat({topology_.string()});
+  for (const size_t turn : {0u, 1u}) {
+    EXPECT_EQ(attached[turn]["token_ids"], direct[turn]["token_ids"]);
+    EXPECT_EQ(again[turn]["token_ids"], direct[turn]["token_ids"]);
+  }
+  const auto& master = again[1]["processes"][0];
+  EXPECT_EQ(master["name"], "master");
+  EXPECT_GE(master["reused_tokens"], 30);
+  EXPECT_EQ(master["prompt_tokens"].get<int64_t>() + master["reused_tokens"].get<int64_t>(),
+            again[1]["prompt_tokens"].get<int64_t>());
+  EXPECT_EQ(launch.end(SIGTERM), 0);
+}
+
 TEST_F(AttachRealTest, ANameThatLivesIsRefused) {
   const RunningLaunch launch(topology_, "boats");
   const SutureRun second = run_suture({"launch", topology_.string(), "--json"});
