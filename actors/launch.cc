@@ -96,8 +96,12 @@ struct Launch::State {
   const int64_t started_ns = monotonic_ns();
   std::atomic<int64_t> requests = 0;  // running and waiting
 
-  std::mutex ask_mutex;       // one request at a time; guards all of its group
-  uint64_t next_request = 1;  // odd numbers
+  std::mutex ask_mutex;       // one request at a time
+  uint64_t next_request = 1;  // odd numbers; guarded by ask_mutex
+
+  // Held while text is encoded, not while an answer is waited for: others may begin and end their
+  // conversations meanwhile. Guards prepared.prompts and the two below.
+  std::mutex text_mutex;
   uint64_t next_conversation = 1;
   // What follows the head: turns as they were read and generated, up to the last answer.
   std::map<uint64_t, std::vector<int32_t>> conversations;
@@ -290,6 +294,7 @@ void take_over(AnswerReport report, Answer& answer) {
 }  // namespace
 
 Result<std::vector<int32_t>> Launch::State::tail_of(const AskOptions& asked) {
+  const std::lock_guard lock(text_mutex);
   PromptBuilder& prompts = *prepared.prompts;
   if (asked.conversation == 0) return prompts.tail(asked.text);
   const auto found = conversations.find(asked.conversation);
@@ -307,6 +312,7 @@ Result<std::vector<int32_t>> Launch::State::tail_of(const AskOptions& asked) {
 // no trace.
 void Launch::State::remember(uint64_t conversation, std::vector<int32_t> tail, const Answer& answer,
                              std::string_view more_text) {
+  const std::lock_guard lock(text_mutex);
   const auto found = conversations.find(conversation);
   const bool said = answer.reason != FinishReason::kCancelled || !answer.token_ids.empty();
   if (found == conversations.end() || !said) return;
@@ -375,7 +381,7 @@ Result<Answer> Launch::ask(const AskOptions& options,
 
 Result<OpenedConversation> Launch::open_conversation(const std::vector<ChatTurn>& history) {
   State& state = *state_;
-  const std::lock_guard one_at_a_time(state.ask_mutex);
+  const std::lock_guard lock(state.text_mutex);
   PromptBuilder& prompts = *state.prepared.prompts;
   std::vector<int32_t> tail;
   for (const ChatTurn& turn : history) {
@@ -396,7 +402,7 @@ Result<OpenedConversation> Launch::open_conversation(const std::vector<ChatTurn>
 
 void Launch::close_conversation(uint64_t id) {
   State& state = *state_;
-  const std::lock_guard one_at_a_time(state.ask_mutex);
+  const std::lock_guard lock(state.text_mutex);
   if (state.conversations.erase(id) != 0) tell_released(state.coordinator, id);
 }
 

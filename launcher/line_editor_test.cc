@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <memory>
+#include <string_view>
 
 #include "base/test_folder.h"
 #include "base/unique_fd.h"
@@ -92,7 +93,8 @@ TEST_F(LineEditorTest, HistoryStaysForTheNextSessionAndForThisUserAlone) {
 }
 
 TEST_F(LineEditorTest, ADamagedHistoryIsNoHistory) {
-  folder_.write("history", std::string("_HiStOrY_V2_\n\\777\\M-^?\xff\xfe\\\n\0x\n", 32));
+  constexpr std::string_view kDamaged = "_HiStOrY_V2_\n\\777\\M-^?\xff\xfe\\\n\x01x\n";
+  folder_.write("history", std::string(kDamaged));
   const auto editing = editor();
   type("still here\n");
   EXPECT_EQ(editing->read("> ").text, "still here");
