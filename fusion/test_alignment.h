@@ -55,7 +55,7 @@ inline void expect_alignment(const Tokenizer& master, const Tokenizer& slave,
   ids.resize(expected.size());
   ASSERT_EQ(ids, expected) << text;
   ASSERT_EQ(growing.matches().size(), master_ids.size() + 1);
-  if (slave.decode(whole) != text) return;
+  if (slave.decode(whole) != text && slave.decode(whole) != " " + text) return;
   ++compared;
   const auto master_ends = token_ends(master, master_ids, std::ssize(text));
   const auto slave_ends = token_ends(slave, whole, std::ssize(text));

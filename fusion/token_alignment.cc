@@ -6,12 +6,6 @@
 namespace suture {
 namespace {
 
-// Some vocabularies put a space in front of every text.
-bool adds_space(const Tokenizer& tokenizer) {
-  const auto ids = tokenizer.encode("a", SpecialTokens::kAsText);
-  return !ids.empty() && tokenizer.piece(ids.front()).starts_with(' ');
-}
-
 bool has_text(TokenKind kind) {
   return kind == TokenKind::kNormal || kind == TokenKind::kUserDefined || kind == TokenKind::kByte;
 }
@@ -27,11 +21,7 @@ std::unordered_map<std::string_view, int32_t> control_tokens(const Vocabulary& v
 }  // namespace
 
 TokenAlignment::TokenAlignment(const Tokenizer& master, const Tokenizer& slave)
-    : master_(master),
-      slave_(slave),
-      master_adds_space_(adds_space(master)),
-      slave_adds_space_(adds_space(slave)),
-      slave_controls_(control_tokens(slave.vocabulary())) {
+    : master_(master), slave_(slave), slave_controls_(control_tokens(slave.vocabulary())) {
   if (slave.vocabulary().add_bos && slave.vocabulary().bos_id)
     append_slave_token(*slave.vocabulary().bos_id, 0);
 }
@@ -46,7 +36,8 @@ void TokenAlignment::push(int32_t master_id) {
   if (is_control(master_id)) return push_control(master_id);
   std::string_view text = master_.piece(master_id);
   const bool begins = window_begins_ && window_.empty();
-  if (begins && master_adds_space_ && text.starts_with(' ')) text.remove_prefix(1);
+  const bool adds_space = master_.vocabulary().space_prefix != SpacePrefix::kNone;
+  if (begins && adds_space && text.starts_with(' ')) text.remove_prefix(1);
   window_ += text;
   text_bytes_ += static_cast<int64_t>(text.size());
   master_ends_.push_back(text_bytes_);
@@ -74,11 +65,14 @@ void TokenAlignment::push_control(int32_t master_id) {
   match_committed(index);
 }
 
-// A text that goes on after a space can be encoded from there: the tokenizer that puts a space in
-// front of every text is given it without its own. Other tokenizers can start wherever tokens are
-// certain.
+// Where tokens are certain the rest can be encoded for itself. A tokenizer that puts a space in
+// front of a text must meet one there, and one that always does is given the text without its own.
 void TokenAlignment::restart_window() {
-  if (committed_ == 0 || (slave_adds_space_ && window_.substr(committed_, 1) != " ")) return;
+  if (committed_ == 0) return;
+  const Vocabulary& vocabulary = slave_.vocabulary();
+  const bool at_space = committed_ < window_.size() && window_[committed_] == ' ';
+  if (vocabulary.space_prefix != SpacePrefix::kNone && !at_space) return;
+  if (std::ranges::binary_search(vocabulary.strip_after, slave_ids_.back())) return;
   window_.erase(0, committed_);
   committed_ = window_tokens_ = 0;
   window_begins_ = false;
@@ -87,22 +81,26 @@ void TokenAlignment::restart_window() {
 // The first `end` bytes of the window as the slave's tokenizer is to be given them.
 std::string_view TokenAlignment::window_text(size_t end) const {
   const std::string_view text = std::string_view(window_).substr(0, end);
-  const bool inside = slave_adds_space_ && !window_begins_ && !text.empty();
-  return inside ? text.substr(1) : text;
+  const bool adds_space = slave_.vocabulary().space_prefix == SpacePrefix::kEverySegment;
+  return adds_space && !window_begins_ && !text.empty() ? text.substr(1) : text;
 }
 
 void TokenAlignment::commit(size_t end) {
   if (end <= committed_) return;
   const auto ids = slave_.encode(window_text(end), SpecialTokens::kAsText);
-  int64_t byte = slave_ends_.empty() ? 0 : std::max(slave_ends_.back(), committed_bytes_);
+  const bool adds_space = slave_.vocabulary().space_prefix != SpacePrefix::kNone;
+  int64_t byte = committed_bytes_;
+  committed_bytes_ += static_cast<int64_t>(end - committed_);
   for (size_t i = window_tokens_; i < ids.size(); ++i) {
     std::string_view piece = slave_.piece(ids[i]);
     const bool first = window_begins_ && i == 0;
-    if (first && slave_adds_space_ && piece.starts_with(' ')) piece.remove_prefix(1);
+    if (first && adds_space && piece.starts_with(' ') && !window_.starts_with(' '))
+      piece.remove_prefix(1);
     byte += static_cast<int64_t>(piece.size());
-    append_slave_token(ids[i], byte);
+    // Where pieces are not the text itself, what they end with is known all the same.
+    append_slave_token(ids[i],
+                       i + 1 == ids.size() ? committed_bytes_ : std::min(byte, committed_bytes_));
   }
-  committed_bytes_ += static_cast<int64_t>(end - committed_);
   window_tokens_ = ids.size();
   committed_ = end;
 }

@@ -51,8 +51,6 @@ class TokenAlignment {
 
   const Tokenizer& master_;
   const Tokenizer& slave_;
-  const bool master_adds_space_;
-  const bool slave_adds_space_;
   std::unordered_map<std::string_view, int32_t> slave_controls_;  // by name
 
   // Text since the last place where encoding could start afresh, and how much of it is committed.

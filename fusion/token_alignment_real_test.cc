@@ -14,7 +14,8 @@
 namespace suture {
 namespace {
 
-constexpr const char* kModels[] = {"smollm2-135m-instruct", "qwen2.5-coder-0.5b-instruct"};
+constexpr const char* kModels[] = {"smollm2-135m-instruct", "qwen2.5-coder-0.5b-instruct",
+                                   "gemma-3-270m"};
 
 std::vector<std::string> golden_texts() {
   std::vector<std::string> texts;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "fusion/test_alignment.h"
+#include "models/sentencepiece.h"
 #include "models/test_vocabulary.h"
 
 namespace suture {
@@ -115,6 +116,33 @@ TEST(TokenAlignmentTest, GrowthGivesWhatTheWholeTextGives) {
     expect_alignment(*pairs, *bytes, text, 259, compared);
   }
   EXPECT_EQ(compared, 16);
+}
+
+// Tokenizers that put a space in front of a text do so once, wherever the slave goes on reading.
+TEST(TokenAlignmentTest, SpacesPutInFrontOfATextAreNoPartOfIt) {
+  const auto bytes = bytes_tokenizer();
+  Vocabulary vocabulary;
+  vocabulary.model = "llama";
+  const auto add = [&](std::string piece, float score, TokenKind kind) {
+    vocabulary.pieces.push_back(std::move(piece));
+    vocabulary.scores.push_back(score);
+    vocabulary.kinds.push_back(kind);
+  };
+  for (int byte = 0; byte < 256; ++byte)
+    add(byte_token_name(static_cast<uint8_t>(byte)), 0, TokenKind::kByte);
+  for (const char* piece : {"a", "b", "\u2581"}) add(piece, -10, TokenKind::kNormal);
+  for (const char* piece : {"ab", "\u2581a", "\u2581ab", "\u2581\u2581"})
+    add(piece, -2, TokenKind::kNormal);
+  for (const SpacePrefix prefix :
+       {SpacePrefix::kNone, SpacePrefix::kEverySegment, SpacePrefix::kEverySegmentUnlessSpace,
+        SpacePrefix::kFirstSegmentUnlessSpace}) {
+    vocabulary.space_prefix = prefix;
+    const auto slave = tokenizer(vocabulary);
+    int compared = 0;
+    for (const char* text : {"ab ab", "a  ab abab", " ab", "b\u4e2d\u6587 ab ", "abab ab  ab   a"})
+      expect_alignment(*bytes, *slave, text, 257, compared);
+    EXPECT_EQ(compared, 5);
+  }
 }
 
 }  // namespace
