@@ -108,6 +108,7 @@ void Coordinator::start_followers(std::vector<Outgoing>& out) {
     request.token_ids = running.own_ids;
     request.capacity = std::ssize(running.own_ids) + running.question.max_tokens;
     request.follow_ring = running.question.ring;
+    if (setup_.contexts[i].other_vocabulary) request.text_of = model(master_).name;
     std::tie(request.head_key, request.head_entries) = read_before(i);
     const uint64_t key = start_reading(i, std::move(request), out);
     running.aligned[i] = key;
@@ -270,8 +271,8 @@ Status Coordinator::add_source(size_t index, MergeInput& input, std::vector<Sour
   if (prefix) running_->placed.insert(index);
   const std::vector<float> gains = layer_gains(slave.fusion);
   const ModelContext& context = setup_.contexts[index];
-  SourceLink link{slave.name,       there ? *reading->stream : StreamRef(), {}, must, {},
-                  context.layer_map};
+  SourceLink link{slave.name,        there ? *reading->stream : StreamRef(), {}, must, {},
+                  context.layer_map, context.other_vocabulary && !prefix};
   for (const float gain : gains) link.layer_gain_bits.push_back(std::bit_cast<uint32_t>(gain));
   links.push_back(std::move(link));
   input.sources.push_back({slave.name, slave.fusion.position, context.head_ids,

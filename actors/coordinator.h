@@ -31,6 +31,7 @@ struct ModelContext {
   std::vector<int32_t> head_ids;        // aligned slaves: empty, they read what the master reads
   int64_t shared_tokens = 0;            // of head_ids, that the master's head begins with too
   std::vector<int32_t> layer_map = {};  // slaves: see SourceLink
+  bool other_vocabulary = false;        // than the master's
 };
 
 struct CoordinatorSetup {

@@ -13,7 +13,8 @@ constexpr std::chrono::milliseconds kCreditSlice{200};  // then look whether it 
 
 }  // namespace
 
-Generation::Generation(const GenerateRequest& request, LanguageModel& model, BrokerClient& broker,
+Generation::Generation(const GenerateRequest& request, LanguageModel& model,
+                       const Vocabularies& vocabularies, BrokerClient& broker,
                        const std::atomic<bool>& cancelled, TraceLog& trace, const WorkMeter& meter)
     : request_(request),
       model_(model),
@@ -21,7 +22,7 @@ Generation::Generation(const GenerateRequest& request, LanguageModel& model, Bro
       trace_(trace),
       meter_(meter),
       text_(request.token_ids),
-      stitching_(request, model.config(), broker, cancelled) {}
+      stitching_(request, model, vocabularies, broker, cancelled) {}
 
 Status Generation::run(const OpenStreamFn& open_stream, TokenRingWriter& ring, GenerateDone& done) {
   const auto body = [&]() -> Status {
@@ -111,6 +112,7 @@ Status Generation::wait_for_credit(TokenRingWriter& ring) const {
 Status Generation::step(int32_t token, int64_t index) {
   const int64_t start = monotonic_ns();
   const int64_t position = request_.first_new_position + index;
+  stitching_.push(token);
   stitching_.show(position, position);
   while (true) {
     const Status ready = stitching_.wait_step();

@@ -25,8 +25,9 @@ using OpenStreamFn = std::function<Result<std::unique_ptr<BusKvCache>>()>;
 
 class Generation {
  public:
-  Generation(const GenerateRequest& request, LanguageModel& model, BrokerClient& broker,
-             const std::atomic<bool>& cancelled, TraceLog& trace, const WorkMeter& meter);
+  Generation(const GenerateRequest& request, LanguageModel& model, const Vocabularies& vocabularies,
+             BrokerClient& broker, const std::atomic<bool>& cancelled, TraceLog& trace,
+             const WorkMeter& meter);
 
   // Runs to the end; tokens go to `ring`. Fills figures and what was degraded even on failure.
   // Every generated token is in the stream then if the request keeps it.

@@ -42,7 +42,9 @@ Result<std::string> random_secret() {
   return text;
 }
 
-ModelLoad model_load(const LaunchSpec& spec, const ModelSpec& model, bool trace) {
+ModelLoad model_load(const LaunchSpec& spec, const PreparedLaunch& prepared, size_t index,
+                     bool trace) {
+  const ModelSpec& model = spec.models[index];
   return {.name = model.name,
           .role = model.role,
           .path = model.path,
@@ -50,6 +52,8 @@ ModelLoad model_load(const LaunchSpec& spec, const ModelSpec& model, bool trace)
           .threads = model.threads,
           .max_seq_len = spec.max_seq_len,
           .max_sequences = spec.max_sequences,
+          .vocabularies = prepared.vocabularies[index],
+          .norms_of = model.fusion.norm == NormSource::kMaster ? spec.master().path : "",
           .trace = trace,
           .warm_up = spec.warm_up};
 }
@@ -198,23 +202,25 @@ Status Launch::State::start_processes() {
   if (!port)
     return fail(ErrorCode::kIo, "cannot listen on 127.0.0.1: " + system->get().render(port.error()),
                 "launch");
-  for (const ModelSpec& model : spec.models) {
+  for (size_t i = 0; i < spec.models.size(); ++i) {
     WorkerTicket ticket;
     ticket.broker_address = broker->address();
     ticket.secret = secret;
     ticket.coordinator_port = *port;
-    ticket.load = model_load(spec, model, options.trace);
+    ticket.load = model_load(spec, prepared, i, options.trace);
     SUTURE_RETURN_IF_ERROR(supervisor->start(std::move(ticket), *identity));
   }
   return {};
 }
 
 Status Launch::State::start_in_process() {
-  for (const ModelSpec& model : spec.models) {
+  for (size_t i = 0; i < spec.models.size(); ++i) {
+    const ModelSpec& model = spec.models[i];
     SUTURE_ASSIGN_OR_RETURN(auto peer,
                             BrokerClient::connect(broker->address(), secret, model.name));
     SUTURE_ASSIGN_OR_RETURN(
-        auto service, ModelService::load(model_load(spec, model, options.trace), std::move(peer)));
+        auto service,
+        ModelService::load(model_load(spec, prepared, i, options.trace), std::move(peer)));
     spawn_model_actor(system->get(), std::shared_ptr<ModelService>(std::move(service)),
                       coordinator);
   }

@@ -17,6 +17,7 @@ constexpr size_t kCachedTexts = 64;
 struct OpenedModel {
   ModelConfig config;
   std::shared_ptr<const Tokenizer> tokenizer;
+  std::optional<NormWeights> norms;  // nothing where the file cannot be run
 };
 
 // Models by path: what several processes share is opened once.
@@ -28,6 +29,7 @@ Result<OpenedModel> open_model(const ModelSpec& spec) {
   model.config = checkpoint->config();
   SUTURE_ASSIGN_OR_RETURN(Vocabulary vocabulary, checkpoint->vocabulary());
   SUTURE_ASSIGN_OR_RETURN(model.tokenizer, Tokenizer::create(std::move(vocabulary)));
+  if (auto norms = read_norm_weights(*checkpoint)) model.norms = std::move(*norms);
   return model;
 }
 
@@ -40,21 +42,34 @@ Result<OpenedModels> open_models(const LaunchSpec& spec) {
   return models;
 }
 
+CompatibilitySide side(const OpenedModel& model) {
+  return {model.config, *model.tokenizer, model.norms ? &*model.norms : nullptr};
+}
+
+bool other_vocabulary(const OpenedModel& a, const OpenedModel& b) {
+  return a.tokenizer->vocabulary_hash() != b.tokenizer->vocabulary_hash();
+}
+
 std::vector<SlaveReport> compare(const LaunchSpec& spec, const OpenedModels& models) {
   const OpenedModel& master = models.at(spec.master().path);
   std::vector<SlaveReport> reports;
   for (const ModelSpec& model : spec.models) {
     if (model.role == Role::kMaster) continue;
     const OpenedModel& slave = models.at(model.path);
-    reports.push_back(
-        {model.name, check_compatibility(master.config, master.tokenizer->vocabulary_hash(),
-                                         slave.config, slave.tokenizer->vocabulary_hash())});
+    const CompatibilityRules rules{.position = model.fusion.position,
+                                   .layer_map = model.fusion.layer_map,
+                                   .master_norms = model.fusion.norm == NormSource::kMaster};
+    reports.push_back({model.name, check_compatibility(side(master), side(slave), rules)});
   }
   return reports;
 }
 
-Result<ChatFormat> chat_format(const LaunchSpec& spec, const Vocabulary& vocabulary) {
-  if (!spec.master().chat_format.empty()) return ChatFormat::named(spec.master().chat_format);
+// An aligned slave reads what the master reads, whatever its own format.
+Result<ChatFormat> chat_format(const LaunchSpec& spec, const ModelSpec& model,
+                               const Vocabulary& vocabulary) {
+  const std::string& own = model.chat_format;
+  const std::string& name = own.empty() ? spec.master().chat_format : own;
+  if (!name.empty()) return ChatFormat::named(name);
   return ChatFormat::detect(vocabulary);
 }
 
@@ -88,6 +103,58 @@ Result<ModelContext> context(const LaunchSpec& spec, const ModelSpec& model,
   // Without a system prompt of its own a slave takes the master's, which both then share.
   const std::string system = model.system.value_or(spec.master().system.value_or(""));
   return ModelContext{.name = model.name, .head_ids = prompts.head(system, documents)};
+}
+
+// What the slave reads, and how much of it is the beginning of the master's head: in tokens of the
+// slave, whose prompts `prompts` builds.
+Result<ModelContext> slave_context(const LaunchSpec& spec, const ModelSpec& model,
+                                   PromptBuilder& prompts) {
+  SUTURE_ASSIGN_OR_RETURN(ModelContext read, context(spec, model, prompts));
+  SUTURE_ASSIGN_OR_RETURN(const ModelContext master, context(spec, spec.master(), prompts));
+  read.shared_tokens = common_prefix(read.head_ids, master.head_ids);
+  return read;
+}
+
+// The contexts of all models, in order; slaves of another vocabulary have prompts of their own.
+Result<std::vector<ModelContext>> read_contexts(const LaunchSpec& spec, const OpenedModels& models,
+                                                PromptBuilder& prompts) {
+  const OpenedModel& master = models.at(spec.master().path);
+  std::vector<ModelContext> contexts;
+  for (const ModelSpec& model : spec.models) {
+    if (model.role == Role::kMaster) {
+      SUTURE_ASSIGN_OR_RETURN(contexts.emplace_back(), context(spec, model, prompts));
+      continue;
+    }
+    const OpenedModel& slave = models.at(model.path);
+    const bool other = other_vocabulary(master, slave);
+    if (other && model.fusion.position == SlavePosition::kPrefix) {
+      SUTURE_ASSIGN_OR_RETURN(ChatFormat format,
+                              chat_format(spec, model, slave.tokenizer->vocabulary()));
+      EncodingCache encodings(slave.tokenizer, kCachedTexts);
+      PromptBuilder own(encodings, std::move(format));
+      SUTURE_ASSIGN_OR_RETURN(contexts.emplace_back(), slave_context(spec, model, own));
+    } else {
+      SUTURE_ASSIGN_OR_RETURN(contexts.emplace_back(), slave_context(spec, model, prompts));
+    }
+    contexts.back().other_vocabulary = other;
+    SUTURE_ASSIGN_OR_RETURN(
+        contexts.back().layer_map,
+        make_layer_map(model.fusion.layer_map, master.config.n_layers, slave.config.n_layers));
+  }
+  return contexts;
+}
+
+// Both ends of an aligned slave of another vocabulary turn the text into tokens.
+std::vector<std::map<std::string, std::filesystem::path>> other_vocabularies(
+    const LaunchSpec& spec, const std::vector<ModelContext>& contexts) {
+  std::vector<std::map<std::string, std::filesystem::path>> needed(spec.models.size());
+  for (size_t i = 0; i < spec.models.size(); ++i) {
+    const ModelSpec& slave = spec.models[i];
+    if (!contexts[i].other_vocabulary || slave.fusion.position != SlavePosition::kAligned) continue;
+    needed[i][spec.master().name] = spec.master().path;
+    needed[spec.master_index()][slave.name] = slave.path;
+  }
+  return needed;
 }
 
 Status refuse_empty_slaves(const LaunchSpec& spec, const std::vector<ModelContext>& contexts) {
@@ -129,12 +196,24 @@ Result<std::vector<SlaveReport>> compare_models(const LaunchSpec& spec) {
   return compare(spec, models);
 }
 
+std::vector<std::string> launch_warnings(const LaunchSpec& spec) {
+  std::vector<std::string> warnings;
+  const auto slaves = static_cast<int64_t>(spec.models.size()) - 1;
+  const int64_t most = spec.max_seq_len * (1 + slaves);
+  if (spec.stitch_until && slaves > 0 && most < *spec.stitch_until)
+    warnings.push_back(
+        fmt::format("stitch_until = {} is never reached: max_seq_len x (1 + slaves) = {} x {} = {}",
+                    *spec.stitch_until, spec.max_seq_len, 1 + slaves, most));
+  return warnings;
+}
+
 Result<PreparedLaunch> prepare_launch(const LaunchSpec& spec) {
   SUTURE_ASSIGN_OR_RETURN(const OpenedModels models, open_models(spec));
   for (const SlaveReport& report : compare(spec, models))
     SUTURE_RETURN_IF_ERROR(require_compatible(report.rows, spec.master().name, report.name));
   const OpenedModel& master = models.at(spec.master().path);
-  SUTURE_ASSIGN_OR_RETURN(ChatFormat format, chat_format(spec, master.tokenizer->vocabulary()));
+  SUTURE_ASSIGN_OR_RETURN(ChatFormat format,
+                          chat_format(spec, spec.master(), master.tokenizer->vocabulary()));
 
   PreparedLaunch prepared;
   prepared.encodings = std::make_unique<EncodingCache>(master.tokenizer, kCachedTexts);
@@ -145,20 +224,8 @@ Result<PreparedLaunch> prepare_launch(const LaunchSpec& spec) {
   setup.master_positions = master.config.max_positions;
   for (int32_t id = 0; id < master.tokenizer->vocab_size(); ++id)
     if (master.tokenizer->is_end(id)) setup.end_ids.push_back(id);
-  for (const ModelSpec& model : spec.models) {
-    SUTURE_ASSIGN_OR_RETURN(ModelContext read, context(spec, model, *prepared.prompts));
-    setup.contexts.push_back(std::move(read));
-  }
-  size_t master_index = 0;
-  while (spec.models[master_index].role != Role::kMaster) ++master_index;
-  for (size_t i = 0; i < spec.models.size(); ++i) {
-    if (i == master_index) continue;
-    ModelContext& read = setup.contexts[i];
-    read.shared_tokens = common_prefix(read.head_ids, setup.contexts[master_index].head_ids);
-    SUTURE_ASSIGN_OR_RETURN(read.layer_map,
-                            make_layer_map(spec.models[i].fusion.layer_map, setup.master_layers,
-                                           models.at(spec.models[i].path).config.n_layers));
-  }
+  SUTURE_ASSIGN_OR_RETURN(setup.contexts, read_contexts(spec, models, *prepared.prompts));
+  prepared.vocabularies = other_vocabularies(spec, setup.contexts);
   SUTURE_RETURN_IF_ERROR(refuse_empty_slaves(spec, setup.contexts));
   SUTURE_RETURN_IF_ERROR(check_gains(spec, setup.master_layers));
   SUTURE_RETURN_IF_ERROR(check_lengths(spec, setup.contexts));

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,10 +27,15 @@ struct SlaveReport {
 // at the same path are opened once.
 Result<std::vector<SlaveReport>> compare_models(const LaunchSpec& spec);
 
+// What does not keep a launch from running and is worth knowing.
+std::vector<std::string> launch_warnings(const LaunchSpec& spec);
+
 struct PreparedLaunch {
   CoordinatorSetup setup;
-  std::unique_ptr<EncodingCache> encodings;  // the one vocabulary of the launch
+  std::unique_ptr<EncodingCache> encodings;  // the master's vocabulary
   std::unique_ptr<PromptBuilder> prompts;    // the master's
+  // [models] the other vocabularies that each process needs, see ModelLoad.
+  std::vector<std::map<std::string, std::filesystem::path>> vocabularies;
 };
 
 // Refuses what cannot run with both values and the reason; reads the documents.

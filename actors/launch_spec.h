@@ -59,11 +59,12 @@ struct LaunchSpec {
 
   static constexpr int64_t kDefaultStitchUntil = 24576;
   int64_t stitch_limit() const { return stitch_until.value_or(kDefaultStitchUntil); }
-  const ModelSpec& master() const {
-    for (const ModelSpec& model : models)
-      if (model.role == Role::kMaster) return model;
-    return models.front();
+  size_t master_index() const {
+    for (size_t i = 0; i < models.size(); ++i)
+      if (models[i].role == Role::kMaster) return i;
+    return 0;
   }
+  const ModelSpec& master() const { return models[master_index()]; }
 };
 
 }  // namespace suture

@@ -64,6 +64,8 @@ struct ReadRequest {
   uint64_t head_key = 0;    // a stream read before, whose first entries are forked; 0 = none
   int64_t head_entries = 0;
   uint64_t request = 0;  // that the stream belongs to; 0 = a context for all
+  // Whose vocabulary the tokens are of, where it is not the reader's: they are read as text.
+  std::string text_of = {};
 };
 
 // Sent back before the tokens are read: readers attach and wait for the rows.
@@ -97,6 +99,7 @@ struct SourceLink {
   std::vector<uint32_t> layer_gain_bits;
   // [n_layers] which of the slave's layers meets each of the master's (fusion/layer_map.h).
   std::vector<int32_t> layer_map;
+  bool other_vocabulary = false;  // aligned: it reads the text in tokens of its own
 
   float gain(int32_t layer) const {
     return std::bit_cast<float>(layer_gain_bits[static_cast<size_t>(layer)]);
@@ -167,7 +170,8 @@ auto inspect(Inspector& f, TraceSpan& x) {
 }
 template <typename Inspector>
 auto inspect(Inspector& f, ReadRequest& x) {
-  return f(x.key, x.token_ids, x.capacity, x.follow_ring, x.head_key, x.head_entries, x.request);
+  return f(x.key, x.token_ids, x.capacity, x.follow_ring, x.head_key, x.head_entries, x.request,
+           x.text_of);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, ImportSlabs& x) {
@@ -200,7 +204,8 @@ auto inspect(Inspector& f, SamplingOptions& x) {
 }
 template <typename Inspector>
 auto inspect(Inspector& f, SourceLink& x) {
-  return f(x.name, x.stream, x.segments, x.fail_when_lost, x.layer_gain_bits, x.layer_map);
+  return f(x.name, x.stream, x.segments, x.fail_when_lost, x.layer_gain_bits, x.layer_map,
+           x.other_vocabulary);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, GenerateRequest& x) {

@@ -12,39 +12,59 @@
 #include "actors/generation.h"
 #include "actors/process_memory.h"
 #include "bus/token_ring.h"
+#include "fusion/norm_override.h"
 
 namespace suture {
 namespace {
 
 constexpr std::chrono::milliseconds kBeat{250};
 constexpr std::chrono::milliseconds kRingSlice{200};  // then look whether it was cancelled
+// Room for a text that comes in another vocabulary: own tokens for one of its tokens, and those
+// that are held back until they are certain.
+constexpr int64_t kTokensForOne = 2;
+constexpr int64_t kTokensHeld = 64;
 
 std::string_view role_name(Role role) { return role == Role::kMaster ? "master" : "slave"; }
+
+Result<std::unique_ptr<LanguageModel>> load_model(const ModelLoad& load) {
+  LoadOptions options{.device = load.device, .threads = load.threads};
+  if (load.norms_of.empty()) return LanguageModel::load(load.path, options);
+  SUTURE_ASSIGN_OR_RETURN(const auto source, Checkpoint::open(load.norms_of));
+  SUTURE_ASSIGN_OR_RETURN(const auto own, Checkpoint::open(load.path));
+  SUTURE_ASSIGN_OR_RETURN(NormWeights norms, norms_from_master(*source, own->config()));
+  options.norms = std::make_shared<NormWeights>(std::move(norms));
+  SUTURE_ASSIGN_OR_RETURN(auto model, LanguageModel::load(load.path, options));
+  SUTURE_RETURN_IF_ERROR(verify_norms(model->weights(), model->stream(), model->config(), *source));
+  return model;
+}
 
 }  // namespace
 
 Result<std::unique_ptr<ModelService>> ModelService::load(const ModelLoad& load,
                                                          std::unique_ptr<BrokerClient> broker) {
   const int64_t start = monotonic_ns();
-  SUTURE_ASSIGN_OR_RETURN(
-      auto model, LanguageModel::load(load.path, {.device = load.device, .threads = load.threads}));
+  SUTURE_ASSIGN_OR_RETURN(auto model, load_model(load));
+  SUTURE_ASSIGN_OR_RETURN(auto vocabularies,
+                          Vocabularies::load(model->checkpoint(), load.vocabularies));
   SUTURE_ASSIGN_OR_RETURN(auto slab, Slab::create({.shape = model->config().kv_shape(),
                                                    .max_seq_len = load.max_seq_len,
                                                    .max_sequences = load.max_sequences,
                                                    .owner = broker->self()}));
   SUTURE_RETURN_IF_ERROR(broker->publish_slab(slab->payload_fd(), slab->control_fd()));
-  std::unique_ptr<ModelService> service(
-      new ModelService(load, std::move(broker), std::move(model), std::move(slab)));
+  std::unique_ptr<ModelService> service(new ModelService(load, std::move(broker), std::move(model),
+                                                         std::move(vocabularies), std::move(slab)));
   service->trace_.add("load", start);
   service->load_seconds_ = seconds_since(start);
   return service;
 }
 
 ModelService::ModelService(ModelLoad load, std::unique_ptr<BrokerClient> broker,
-                           std::unique_ptr<LanguageModel> model, std::shared_ptr<Slab> slab)
+                           std::unique_ptr<LanguageModel> model, Vocabularies vocabularies,
+                           std::shared_ptr<Slab> slab)
     : load_(std::move(load)),
       broker_(std::move(broker)),
       model_(std::move(model)),
+      vocabularies_(std::move(vocabularies)),
       slab_(std::move(slab)),
       fingerprint_(model_->fingerprint()),
       trace_(load_.name, load_.trace),
@@ -101,20 +121,43 @@ ReadOpened ModelService::open(const ReadRequest& request) {
   const auto body = [&]() -> Status {
     if (request.token_ids.empty())
       return fail(ErrorCode::kInvalidArgument, "there is nothing to read", load_.name);
-    const int64_t capacity = std::max<int64_t>(request.capacity, std::ssize(request.token_ids));
-    SUTURE_ASSIGN_OR_RETURN(auto cache, open_stream(request.head_key, request.head_entries,
-                                                    request.token_ids, capacity));
-    const StreamWriter& writer = cache->writer();
+    OpenStream stream{
+        .request = request, .token_ids = request.token_ids, .alignment = nullptr, .cache = nullptr};
+    int64_t head_entries = request.head_entries;
+    int64_t capacity = std::max<int64_t>(request.capacity, std::ssize(request.token_ids));
+    if (!request.text_of.empty()) {
+      SUTURE_ASSIGN_OR_RETURN(head_entries, translate(stream));
+      const int64_t later = capacity - std::ssize(request.token_ids);
+      const int64_t wanted = std::ssize(stream.token_ids) + later * kTokensForOne + kTokensHeld;
+      capacity = std::max(std::ssize(stream.token_ids), std::min(wanted, load_.max_seq_len));
+    }
+    SUTURE_ASSIGN_OR_RETURN(
+        stream.cache, open_stream(request.head_key, head_entries, stream.token_ids, capacity));
+    const StreamWriter& writer = stream.cache->writer();
     const std::vector<std::byte> info = encode_stream_info(writer.info());
     const auto* bytes = reinterpret_cast<const char*>(info.data());
     opened.stream = {load_.name, writer.id().slot, writer.id().generation,
                      std::vector<char>(bytes, bytes + info.size())};
-    cache->writer().set_request(request.request);
-    streams_[request.key] = {request, std::move(cache)};
+    stream.cache->writer().set_request(request.request);
+    streams_[request.key] = std::move(stream);
     return {};
   };
   opened.outcome = Outcome::of(body());
   return opened;
+}
+
+// Turns another vocabulary's tokens into own ones, as far as they are certain, and returns how many
+// of them begin the stream that is to be taken over.
+Result<int64_t> ModelService::translate(OpenStream& stream) const {
+  SUTURE_ASSIGN_OR_RETURN(const Tokenizer* theirs, vocabularies_.of(stream.request.text_of));
+  SUTURE_ASSIGN_OR_RETURN(const Tokenizer* own, vocabularies_.own());
+  stream.alignment = std::make_unique<TokenAlignment>(*theirs, *own);
+  for (const int32_t token : stream.request.token_ids) stream.alignment->push(token);
+  stream.token_ids = stream.alignment->slave_ids();
+  const auto head = streams_.find(stream.request.head_key);
+  if (head == streams_.end() || stream.request.head_entries == 0) return 0;
+  return std::min(common_prefix(head->second.token_ids, stream.token_ids),
+                  head->second.cache->size());
 }
 
 ReadDone ModelService::read(uint64_t key) {
@@ -134,7 +177,7 @@ ReadDone ModelService::read(uint64_t key) {
     const int64_t start = monotonic_ns();
     done.figures.reused_tokens = stream.cache->size();
     SUTURE_RETURN_IF_ERROR(read_prompt(stream));
-    done.figures.prompt_tokens = std::ssize(stream.request.token_ids) - done.figures.reused_tokens;
+    done.figures.prompt_tokens = std::ssize(stream.token_ids) - done.figures.reused_tokens;
     done.figures.prefill_seconds = seconds_since(start);
     if (stream.request.follow_ring.empty()) return {};
     meter_.show(OwnerWork::kFollowing, stream.request.request);
@@ -151,7 +194,7 @@ ReadDone ModelService::read(uint64_t key) {
     streams_.erase(found);  // readers that still wait for rows learn that they will not come
   } else if (!stream.request.follow_ring.empty()) {
     done.token_ids = stream.request.token_ids;
-    keep(key, done.token_ids, std::move(stream.cache));
+    keep(key, std::move(stream));
   }
   return done;
 }
@@ -159,8 +202,8 @@ ReadDone ModelService::read(uint64_t key) {
 Status ModelService::read_prompt(OpenStream& stream) {
   const int64_t start = monotonic_ns();
   PrefillArgs args;
-  args.token_ids =
-      std::span(stream.request.token_ids).subspan(static_cast<size_t>(stream.cache->size()));
+  args.token_ids = std::span(stream.token_ids).subspan(static_cast<size_t>(stream.cache->size()));
+  if (args.token_ids.empty()) return {};
   args.cache = stream.cache.get();
   args.on_chunk = [this](int64_t, int64_t) -> Status {
     if (cancelled_.load(std::memory_order_acquire))
@@ -178,22 +221,37 @@ Status ModelService::follow(OpenStream& stream, ProcessFigures& figures) {
   SUTURE_ASSIGN_OR_RETURN(const UniqueFd fd, broker_->ring(stream.request.follow_ring));
   SUTURE_ASSIGN_OR_RETURN(auto ring, TokenRing::attach(fd.get()));
   TokenRingReader tokens(std::move(ring));
-  BusKvCache& cache = *stream.cache;
+  const BusKvCache& cache = *stream.cache;
   while (!cancelled_.load(std::memory_order_acquire)) {
     const auto next = tokens.wait_next(deadline_in(kRingSlice));
     if (!next && next.error().code == ErrorCode::kTimeout) continue;
     if (!next) return tl::unexpected<Error>(next.error());
     // The last token of a full stream is not needed: no row of the master comes after it.
     if (!next->has_value() || cache.size() == cache.capacity()) return {};
+    SUTURE_RETURN_IF_ERROR(follow_token((*next)->id, stream, figures));
+  }
+  return fail(ErrorCode::kCancelled, "the request was cancelled");
+}
+
+Status ModelService::follow_token(int32_t token, OpenStream& stream, ProcessFigures& figures) {
+  std::vector<int32_t> ids = {token};
+  if (stream.alignment) {
+    stream.alignment->push(token);
+    const auto& certain = stream.alignment->slave_ids();
+    ids.assign(certain.begin() + stream.cache->size(), certain.end());
+  }
+  for (const int32_t id : ids) {
+    if (stream.cache->size() == stream.cache->capacity()) return {};
     const int64_t start = monotonic_ns();
-    SUTURE_RETURN_IF_ERROR(model_->decode((*next)->id, cache));
-    stream.request.token_ids.push_back((*next)->id);
+    SUTURE_RETURN_IF_ERROR(model_->decode(id, *stream.cache));
+    stream.token_ids.push_back(id);
     trace_.add("follow", start);
     meter_.add_token();
     figures.decoded_tokens += 1;
     figures.decode_seconds += seconds_since(start);
   }
-  return fail(ErrorCode::kCancelled, "the request was cancelled");
+  stream.request.token_ids.push_back(token);
+  return {};
 }
 
 void ModelService::drop(uint64_t key) { streams_.erase(key); }
@@ -213,15 +271,14 @@ Result<std::unique_ptr<BusKvCache>> ModelService::open_stream(uint64_t head_key,
 
 // Gives back what was reserved for tokens that did not come, where a fork of exact size is to be
 // had; whole blocks are shared, not copied.
-void ModelService::keep(uint64_t key, const std::vector<int32_t>& token_ids,
-                        std::unique_ptr<BusKvCache> cache) {
-  const int64_t entries = cache->size();
-  auto exact = slab_->fork_stream(cache->writer(), entries, stream_info(token_ids), entries);
-  if (exact) cache = std::make_unique<BusKvCache>(std::move(*exact));
-  OpenStream& kept = streams_[key];
-  kept.request.key = key;
-  kept.request.token_ids = token_ids;
-  kept.cache = std::move(cache);
+void ModelService::keep(uint64_t key, OpenStream stream) {
+  const int64_t entries = stream.cache->size();
+  auto exact =
+      slab_->fork_stream(stream.cache->writer(), entries, stream_info(stream.token_ids), entries);
+  if (exact) stream.cache = std::make_unique<BusKvCache>(std::move(*exact));
+  stream.request.key = key;
+  stream.alignment.reset();
+  streams_[key] = std::move(stream);
 }
 
 GenerateDone ModelService::generate(const GenerateRequest& request) {
@@ -242,7 +299,7 @@ GenerateDone ModelService::generate(const GenerateRequest& request) {
     Status status = fail(ErrorCode::kCancelled, "the request was cancelled");
     if (begin(request.request)) {
       const WorkMeter::Shift shift(meter_, OwnerWork::kReading, request.request);
-      Generation generation(request, *model_, *broker_, cancelled_, trace_, meter_);
+      Generation generation(request, *model_, vocabularies_, *broker_, cancelled_, trace_, meter_);
       status = generation.run(open_answer, tokens, done);
       if (!status)
         done.reason = status.error().code == ErrorCode::kCancelled ? FinishReason::kCancelled
@@ -273,7 +330,10 @@ void ModelService::keep_answer(const GenerateRequest& request, Generation& gener
   if (!cache) return;
   done.token_ids = generation.text();
   done.token_ids.resize(static_cast<size_t>(cache->size()));
-  keep(request.keep_key, done.token_ids, std::move(cache));
+  OpenStream stream{
+      .request = {}, .token_ids = done.token_ids, .alignment = nullptr, .cache = std::move(cache)};
+  stream.request.token_ids = done.token_ids;
+  keep(request.keep_key, std::move(stream));
 }
 
 ProcessFigures ModelService::new_figures() const {

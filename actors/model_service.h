@@ -14,10 +14,12 @@
 #include "actors/launch_spec.h"
 #include "actors/messages.h"
 #include "actors/trace_log.h"
+#include "actors/vocabularies.h"
 #include "actors/work_meter.h"
 #include "base/error.h"
 #include "bus/broker_client.h"
 #include "bus/slab.h"
+#include "fusion/token_alignment.h"
 #include "models/bus_kv_cache.h"
 #include "models/language_model.h"
 
@@ -33,6 +35,10 @@ struct ModelLoad {
   int threads = 1;
   int64_t max_seq_len = 8192;
   int32_t max_sequences = 4;
+  // Vocabularies of models whose text it reads or whose reading it follows, by name of process.
+  std::map<std::string, std::filesystem::path> vocabularies = {};
+  // Whose norm weights it runs with; empty = its own.
+  std::filesystem::path norms_of = {};
   bool trace = false;
   bool warm_up = true;
 };
@@ -65,11 +71,14 @@ class ModelService {
  private:
   struct OpenStream {
     ReadRequest request;
+    std::vector<int32_t> token_ids;             // read or to be read, in the own vocabulary
+    std::unique_ptr<TokenAlignment> alignment;  // where the request's are of another
     std::unique_ptr<BusKvCache> cache;
   };
 
   ModelService(ModelLoad load, std::unique_ptr<BrokerClient> broker,
-               std::unique_ptr<LanguageModel> model, std::shared_ptr<Slab> slab);
+               std::unique_ptr<LanguageModel> model, Vocabularies vocabularies,
+               std::shared_ptr<Slab> slab);
 
   StreamInfo stream_info(std::vector<int32_t> token_ids) const;
   Status read_prompt(OpenStream& stream);
@@ -77,9 +86,11 @@ class ModelService {
   Result<std::unique_ptr<BusKvCache>> open_stream(uint64_t head_key, int64_t head_entries,
                                                   const std::vector<int32_t>& token_ids,
                                                   int64_t capacity);
-  void keep(uint64_t key, const std::vector<int32_t>& token_ids, std::unique_ptr<BusKvCache> cache);
+  void keep(uint64_t key, OpenStream stream);
   void keep_answer(const GenerateRequest& request, Generation& generation, GenerateDone& done);
+  Result<int64_t> translate(OpenStream& stream) const;
   Status follow(OpenStream& stream, ProcessFigures& figures);
+  Status follow_token(int32_t token, OpenStream& stream, ProcessFigures& figures);
   ProcessFigures new_figures() const;
   // Marks `request` as the one that runs; false if it was cancelled before.
   bool begin(uint64_t request);
@@ -89,6 +100,7 @@ class ModelService {
   const ModelLoad load_;
   std::unique_ptr<BrokerClient> broker_;
   std::unique_ptr<LanguageModel> model_;
+  const Vocabularies vocabularies_;
   std::shared_ptr<Slab> slab_;
   std::string fingerprint_;
   TraceLog trace_;

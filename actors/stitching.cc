@@ -10,6 +10,7 @@
 
 #include "actors/trace_log.h"
 #include "fusion/layer_map.h"
+#include "fusion/rope_map.h"
 
 namespace suture {
 namespace {
@@ -27,6 +28,13 @@ bool sees(const SourceLink& link, int32_t layer) {
   return slave_layer(link, layer) != kNoPartner && !(std::isinf(gain) && gain < 0);
 }
 
+int64_t position_of(const std::vector<OwnRun>& own, int64_t entry) {
+  int64_t offset = 0;
+  for (const OwnRun& run : own)
+    if (run.begin <= entry) offset = run.position_offset;
+  return entry + offset;
+}
+
 bool sees_any(const SourceLink& link) {
   for (int32_t layer = 0; layer < std::ssize(link.layer_gain_bits); ++layer)
     if (sees(link, layer)) return true;
@@ -35,10 +43,16 @@ bool sees_any(const SourceLink& link) {
 
 }  // namespace
 
-Stitching::Stitching(const GenerateRequest& request, const ModelConfig& config,
-                     BrokerClient& broker, const std::atomic<bool>& cancelled)
-    : request_(request), config_(config), broker_(broker), cancelled_(cancelled) {
-  for (const SourceLink& link : request_.sources) sources_.push_back({&link, nullptr, false});
+Stitching::Stitching(const GenerateRequest& request, LanguageModel& model,
+                     const Vocabularies& vocabularies, BrokerClient& broker,
+                     const std::atomic<bool>& cancelled)
+    : request_(request),
+      model_(model),
+      config_(model.config()),
+      vocabularies_(vocabularies),
+      broker_(broker),
+      cancelled_(cancelled) {
+  for (const SourceLink& link : request_.sources) sources_.emplace_back().link = &link;
   build_plan();
 }
 
@@ -66,6 +80,7 @@ Status Stitching::check_source(const SourceLink& link, const StreamInfo& info) c
                   link.name);
   KvShape expected = config_.kv_shape();
   expected.n_layers = info.shape.n_layers;
+  expected.dtype = info.shape.dtype;  // converted where it differs
   if (info.shape != expected)
     return fail(ErrorCode::kIncompatible, "the stream's K/V shape is not the master's", link.name,
                 "run 'suture check' on the topology");
@@ -80,14 +95,64 @@ Status Stitching::attach_source(size_t index) {
   SUTURE_ASSIGN_OR_RETURN(const std::shared_ptr<SlabView> slab, broker_.slab(link.stream.owner));
   SUTURE_ASSIGN_OR_RETURN(StreamReader reader,
                           slab->attach({link.stream.slot, link.stream.generation}));
+  if (reader.shape() != info.shape)
+    return fail(ErrorCode::kCorrupt, "the stream is announced with another shape", link.name);
+  Source& source = sources_[index];
+  if (link.other_vocabulary) SUTURE_RETURN_IF_ERROR(align_text(source));
   for (const PlannedSegment& segment : link.segments)
-    if (segment.end != PlannedSegment::kOpenEnd && segment.end > reader.capacity())
+    if (!link.other_vocabulary && segment.end != PlannedSegment::kOpenEnd &&
+        segment.end > reader.capacity())
       return fail(ErrorCode::kIncompatible,
                   fmt::format("the plan needs {} entries, the stream has room for {}", segment.end,
                               reader.capacity()),
                   link.name);
-  sources_[index].reader = std::make_unique<StreamReader>(std::move(reader));
+  SUTURE_RETURN_IF_ERROR(map_rows(source, info));
+  source.reader = std::make_unique<StreamReader>(std::move(reader));
   return {};
+}
+
+// Both processes push the same tokens through the same vocabularies and agree without a word.
+Status Stitching::align_text(Source& source) const {
+  SUTURE_ASSIGN_OR_RETURN(const Tokenizer* own, vocabularies_.own());
+  SUTURE_ASSIGN_OR_RETURN(const Tokenizer* other, vocabularies_.of(source.link->name));
+  source.alignment = std::make_unique<TokenAlignment>(*own, *other);
+  for (const int32_t token : request_.token_ids) source.alignment->push(token);
+  extend_visibility(source);
+  return {};
+}
+
+Status Stitching::map_rows(Source& source, const StreamInfo& info) const {
+  const SourceLink& link = *source.link;
+  const bool as_it_lies = info.shape.dtype == config_.kv_dtype && same_rotation(config_, info);
+  if (link.segments.empty() || !sees_any(link) || (as_it_lies && !source.alignment)) return {};
+  MappedSourceSetup setup{.slave = info,
+                          .master = config_,
+                          .layer_map = link.layer_map,
+                          .segments = link.segments,
+                          .capacity = link.segments.back().end};
+  if (setup.capacity == PlannedSegment::kOpenEnd)
+    setup.capacity = std::ssize(request_.token_ids) + request_.max_tokens;
+  SUTURE_ASSIGN_OR_RETURN(source.mapped,
+                          MappedSource::create(model_.device(), model_.stream(), std::move(setup)));
+  return {};
+}
+
+void Stitching::push(int32_t token) {
+  for (Source& source : sources_) {
+    if (!source.alignment) continue;
+    source.alignment->push(token);
+    extend_visibility(source);
+  }
+}
+
+// An entry is visible once the text up to p - lag has committed it.
+void Stitching::extend_visibility(Source& source) const {
+  const auto& matches = source.alignment->matches();
+  const int64_t lag = source.link->segments.empty() ? 0 : source.link->segments.front().lag;
+  while (source.visible_from.size() < matches.size()) {
+    const int64_t known_at = matches[source.visible_from.size()].known_at;
+    source.visible_from.push_back(position_of(request_.own, known_at) + lag);
+  }
 }
 
 // One ForeignSegment for each planned segment of a slave that is still there.
@@ -113,16 +178,20 @@ ForeignSegment Stitching::foreign_segment(const Source& source,
   ForeignSegment segment;
   for (int32_t layer = 0; layer < config_.n_layers; ++layer) {
     const bool seen = sees(*source.link, layer);
-    segment.layers.push_back(seen ? source.reader->layer_view(slave_layer(*source.link, layer))
-                                  : KvLayerView{});
+    KvLayerView view;
+    if (seen)
+      view = source.mapped ? source.mapped->layer_view(layer)
+                           : source.reader->layer_view(slave_layer(*source.link, layer));
+    segment.layers.push_back(view);
     segment.log_gain.insert(segment.log_gain.end(), static_cast<size_t>(config_.n_heads),
                             source.link->gain(layer));
   }
   segment.begin = segment.end = planned.begin;
   segment.position_offset = planned.position_offset;
-  segment.rotation_shift = planned.rotation_shift;
-  // Of a prefix too: the master's head, which comes before it, must not see it.
-  segment.visibility = Visibility::kUpTo;
+  segment.rotation_shift = source.mapped ? 0 : planned.rotation_shift;
+  // Of a prefix too: the master's head, which comes before it, must not see it. A text in other
+  // tokens has a rule of its own for each entry.
+  segment.visibility = source.alignment ? Visibility::kAlways : Visibility::kUpTo;
   segment.lag = planned.lag;
   segment.visible_until = request_.stitch_end;
   return segment;
@@ -138,7 +207,16 @@ void Stitching::show(int64_t first_position, int64_t last_position) {
   const int64_t row_bytes = config_.kv_shape().token_bytes();
   for (size_t part = 0; part < parts_.size(); ++part) {
     ForeignSegment& shown = segment(part);
-    shown.end = visible_end(*parts_[part].planned, last_position);
+    const PlannedSegment& planned = *parts_[part].planned;
+    const Source& source = sources_[parts_[part].source];
+    shown.end = visible_end(planned, last_position);
+    if (source.alignment) {
+      const auto& rule = source.visible_from;
+      const int64_t known = std::ranges::upper_bound(rule, last_position) - rule.begin();
+      shown.begin = std::max(planned.begin, source.alignment->first_matched());
+      shown.end = std::max(shown.begin, std::min(planned.end, known));
+      shown.visible_from = rule;
+    }
     kv_bytes_read_ += (shown.end - shown.begin) * row_bytes;
   }
 }
@@ -162,7 +240,8 @@ Status Stitching::wait_layer(int32_t layer) {
         segment(part).end == segment(part).begin)
       continue;
     const int32_t awaited = slave_layer(*sources_[parts_[part].source].link, layer);
-    SUTURE_RETURN_IF_ERROR(wait_entries(parts_[part].source, awaited, segment(part).end));
+    SUTURE_RETURN_IF_ERROR(wait_entries(parts_[part].source, awaited, entries_needed(part)));
+    SUTURE_RETURN_IF_ERROR(rewrite(part, layer));
   }
   return {};
 }
@@ -175,11 +254,28 @@ Status Stitching::wait_step() {
       return status;
     }
   }
-  for (size_t part = 0; part < parts_.size(); ++part)
-    if (segment(part).end > segment(part).begin)
-      SUTURE_RETURN_IF_ERROR(
-          wait_entries(parts_[part].source, last_layer(parts_[part].source), segment(part).end));
+  for (size_t part = 0; part < parts_.size(); ++part) {
+    if (segment(part).end == segment(part).begin) continue;
+    const size_t source = parts_[part].source;
+    SUTURE_RETURN_IF_ERROR(wait_entries(source, last_layer(source), entries_needed(part)));
+    for (int32_t layer = 0; layer < config_.n_layers; ++layer)
+      if (sees(*sources_[source].link, layer)) SUTURE_RETURN_IF_ERROR(rewrite(part, layer));
+  }
   return {};
+}
+
+// Entries of the slave's stream that what is shown of a part comes from.
+int64_t Stitching::entries_needed(size_t part) {
+  const int64_t end = segment(part).end;
+  const Source& source = sources_[parts_[part].source];
+  if (!source.alignment) return end;
+  return source.alignment->matches()[static_cast<size_t>(end) - 1].slave_entry + 1;
+}
+
+Status Stitching::rewrite(size_t part, int32_t layer) {
+  Source& source = sources_[parts_[part].source];
+  if (!source.mapped) return {};
+  return source.mapped->map(*source.reader, source.alignment.get(), layer, segment(part).end);
 }
 
 // A slave commits its layers in order: with the last one that is needed all are there.
@@ -195,6 +291,11 @@ Status Stitching::wait_entries(size_t source, int32_t layer, int64_t entries) {
   lost_.reset();
   StreamReader& reader = *sources_[source].reader;
   if (reader.committed(layer) >= entries) return {};
+  if (entries > reader.capacity()) {
+    lost_ = source;
+    return fail(ErrorCode::kOutOfMemory, "its stream has no room for more of the text",
+                sources_[source].link->name, "raise max_seq_len in [bus]");
+  }
   ++bus_waits_;
   const int64_t start = monotonic_ns();
   Status status;

@@ -8,24 +8,29 @@
 #include <optional>
 #include <vector>
 
+#include "actors/mapped_source.h"
 #include "actors/messages.h"
+#include "actors/vocabularies.h"
 #include "base/error.h"
 #include "bus/broker_client.h"
 #include "bus/stream_info.h"
 #include "bus/stream_reader.h"
-#include "models/forward.h"
+#include "fusion/token_alignment.h"
+#include "models/language_model.h"
 
 namespace suture {
 
 class Stitching {
  public:
   // `cancelled` ends every wait with kCancelled. All references must outlive the object.
-  Stitching(const GenerateRequest& request, const ModelConfig& config, BrokerClient& broker,
-            const std::atomic<bool>& cancelled);
+  Stitching(const GenerateRequest& request, LanguageModel& model, const Vocabularies& vocabularies,
+            BrokerClient& broker, const std::atomic<bool>& cancelled);
 
   // Attaches to every slave's stream. A slave that cannot be attached is treated as lost.
   Status attach();
 
+  // The master's next token, before its row is shown anything.
+  void push(int32_t token);
   // Lets rows at these positions see what they may; call before a forward run.
   void show(int64_t first_position, int64_t last_position);
   // Until all shown entries are there in `layer` / in all layers. On failure lost() names the
@@ -49,6 +54,11 @@ class Stitching {
     const SourceLink* link = nullptr;
     std::unique_ptr<StreamReader> reader;
     bool left_out = false;  // of rows beyond the limit, and reported
+    // Where the slave's rows cannot be used as they lie.
+    std::unique_ptr<MappedSource> mapped;
+    // Where it reads the master's text in tokens of its own.
+    std::unique_ptr<TokenAlignment> alignment;
+    std::vector<int64_t> visible_from;  // [alignment->matches()] positions
   };
   struct Part {  // one planned segment, in the order of plan_.before, then plan_.after
     size_t source = 0;
@@ -57,6 +67,11 @@ class Stitching {
 
   Status check_source(const SourceLink& link, const StreamInfo& info) const;
   Status attach_source(size_t index);
+  Status align_text(Source& source) const;
+  Status map_rows(Source& source, const StreamInfo& info) const;
+  void extend_visibility(Source& source) const;
+  int64_t entries_needed(size_t part);
+  Status rewrite(size_t part, int32_t layer);
   void leave_out(int64_t first_position);
   int32_t last_layer(size_t source) const;
   Status wait_entries(size_t source, int32_t layer, int64_t entries);
@@ -65,7 +80,9 @@ class Stitching {
   ForeignSegment& segment(size_t part);
 
   const GenerateRequest& request_;
+  LanguageModel& model_;
   const ModelConfig& config_;
+  const Vocabularies& vocabularies_;
   BrokerClient& broker_;
   const std::atomic<bool>& cancelled_;
   std::vector<Source> sources_;  // [request.sources]

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <cerrno>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/mapping.h"
@@ -16,6 +17,8 @@ constexpr size_t kMaxTicketBytes = 64 * 1024;
 
 Result<UniqueFd> write_ticket(const WorkerTicket& ticket) {
   const ModelLoad& load = ticket.load;
+  std::map<std::string, std::string> vocabularies;
+  for (const auto& [process, path] : load.vocabularies) vocabularies[process] = path.string();
   const std::string text =
       nlohmann::json{
           {"broker", ticket.broker_address},
@@ -30,6 +33,8 @@ Result<UniqueFd> write_ticket(const WorkerTicket& ticket) {
           {"threads", load.threads},
           {"max_seq_len", load.max_seq_len},
           {"max_sequences", load.max_sequences},
+          {"vocabularies", vocabularies},
+          {"norms_of", load.norms_of.string()},
           {"trace", load.trace},
           {"warm_up", load.warm_up},
       }
@@ -61,6 +66,10 @@ Result<WorkerTicket> read_ticket(int fd) {
     ticket.load.threads = json.at("threads").get<int>();
     ticket.load.max_seq_len = json.at("max_seq_len").get<int64_t>();
     ticket.load.max_sequences = json.at("max_sequences").get<int32_t>();
+    for (const auto& [process, path] :
+         json.at("vocabularies").get<std::map<std::string, std::string>>())
+      ticket.load.vocabularies[process] = path;
+    ticket.load.norms_of = json.at("norms_of").get<std::string>();
     ticket.load.trace = json.at("trace").get<bool>();
     ticket.load.warm_up = json.at("warm_up").get<bool>();
   } catch (const nlohmann::json::exception& error) {

@@ -21,6 +21,8 @@ TEST(WorkerTicketTest, ComesBackAsWritten) {
                  .threads = 2,
                  .max_seq_len = 4096,
                  .max_sequences = 3,
+                 .vocabularies = {{"master", "/models/b.gguf"}},
+                 .norms_of = "/models/b.gguf",
                  .trace = true,
                  .warm_up = false};
   const auto fd = write_ticket(ticket);
@@ -34,6 +36,8 @@ TEST(WorkerTicketTest, ComesBackAsWritten) {
   EXPECT_EQ(back->load.role, Role::kSlave);
   EXPECT_EQ(back->load.path, "/models/a b.gguf");
   EXPECT_EQ(back->load.max_seq_len, 4096);
+  EXPECT_EQ(back->load.vocabularies, ticket.load.vocabularies);
+  EXPECT_EQ(back->load.norms_of, "/models/b.gguf");
   EXPECT_TRUE(back->load.trace);
   EXPECT_FALSE(back->load.warm_up);
 }

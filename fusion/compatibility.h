@@ -9,7 +9,11 @@
 #include <vector>
 
 #include "base/error.h"
+#include "fusion/layer_map.h"
+#include "fusion/merge_plan.h"
 #include "models/model_config.h"
+#include "models/norm_weights.h"
+#include "models/tokenizer.h"
 
 namespace suture {
 
@@ -24,17 +28,28 @@ struct CompatibilityRow {
   std::string master_value;
   std::string slave_value;
   Verdict verdict = Verdict::kOk;
-  std::string remedy;  // empty when the verdict is kOk
+  std::string remedy;  // how it is converted, or what to do; empty when the verdict is kOk
 };
 
 std::string_view verdict_name(CompatibilityRow::Verdict verdict);
 
-// For mode "concat" with layer_map "identity". The hashes are those of Tokenizer. All conditions
-// are listed, also those that hold.
-std::vector<CompatibilityRow> check_compatibility(const ModelConfig& master,
-                                                  const std::string& master_vocabulary_hash,
-                                                  const ModelConfig& slave,
-                                                  const std::string& slave_vocabulary_hash);
+// One model as it is compared.
+struct CompatibilitySide {
+  const ModelConfig& config;
+  const Tokenizer& tokenizer;
+  const NormWeights* norms = nullptr;  // nullptr: norm weights are not compared
+};
+
+struct CompatibilityRules {
+  SlavePosition position = SlavePosition::kAligned;
+  LayerMapSpec layer_map = {};
+  bool master_norms = false;  // the slave runs with the master's norm weights
+};
+
+// For mode "concat". All conditions are listed, also those that hold.
+std::vector<CompatibilityRow> check_compatibility(const CompatibilitySide& master,
+                                                  const CompatibilitySide& slave,
+                                                  const CompatibilityRules& rules);
 
 // kIncompatible with all refused rows in one message; nothing if there are none.
 Status require_compatible(std::span<const CompatibilityRow> rows, std::string_view master_name,

@@ -51,6 +51,7 @@ inline void expect_alignment(const Tokenizer& master, const Tokenizer& slave,
   }
   growing.push(control);
   auto ids = growing.slave_ids();
+  ASSERT_GE(ids.size(), expected.size()) << text;
   ASSERT_LE(ids.size(), expected.size() + 1) << "the slave may know the control token as well";
   ids.resize(expected.size());
   ASSERT_EQ(ids, expected) << text;

@@ -70,7 +70,7 @@ void TokenAlignment::push_control(int32_t master_id) {
 void TokenAlignment::restart_window() {
   if (committed_ == 0) return;
   const Vocabulary& vocabulary = slave_.vocabulary();
-  const bool at_space = committed_ < window_.size() && window_[committed_] == ' ';
+  const bool at_space = committed_ + 1 < window_.size() && window_[committed_] == ' ';
   if (vocabulary.space_prefix != SpacePrefix::kNone && !at_space) return;
   if (std::ranges::binary_search(vocabulary.strip_after, slave_ids_.back())) return;
   window_.erase(0, committed_);
@@ -88,14 +88,15 @@ std::string_view TokenAlignment::window_text(size_t end) const {
 void TokenAlignment::commit(size_t end) {
   if (end <= committed_) return;
   const auto ids = slave_.encode(window_text(end), SpecialTokens::kAsText);
-  const bool adds_space = slave_.vocabulary().space_prefix != SpacePrefix::kNone;
+  const SpacePrefix prefix = slave_.vocabulary().space_prefix;
+  const bool adds_space = prefix == SpacePrefix::kEverySegment ||
+                          (prefix != SpacePrefix::kNone && !window_.starts_with(' '));
   int64_t byte = committed_bytes_;
   committed_bytes_ += static_cast<int64_t>(end - committed_);
   for (size_t i = window_tokens_; i < ids.size(); ++i) {
     std::string_view piece = slave_.piece(ids[i]);
     const bool first = window_begins_ && i == 0;
-    if (first && adds_space && piece.starts_with(' ') && !window_.starts_with(' '))
-      piece.remove_prefix(1);
+    if (first && adds_space && piece.starts_with(' ')) piece.remove_prefix(1);
     byte += static_cast<int64_t>(piece.size());
     // Where pieces are not the text itself, what they end with is known all the same.
     append_slave_token(ids[i],

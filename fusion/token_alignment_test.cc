@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "fusion/test_alignment.h"
-#include "models/sentencepiece.h"
+#include "models/bpe.h"
 #include "models/test_vocabulary.h"
 
 namespace suture {

@@ -18,6 +18,7 @@ using nlohmann::json;
 
 struct CheckReport {
   std::vector<SlaveReport> slaves;
+  std::vector<std::string> warnings;
   LaunchMemory memory;
   Status verdict;  // the first reason to refuse
 };
@@ -35,6 +36,7 @@ Result<CheckReport> make_report(const std::string& topology) {
   CheckReport report;
   SUTURE_ASSIGN_OR_RETURN(report.memory, launch_memory(spec, available_memory_bytes()));
   SUTURE_ASSIGN_OR_RETURN(report.slaves, compare_models(spec));
+  report.warnings = launch_warnings(spec);
   report.verdict = judge(spec, report);
   return report;
 }
@@ -44,11 +46,14 @@ void print_report(const CheckReport& report) {
     fmt::print("slave '{}'\n  {:<24} {:<24} {:<24} {}\n", slave.name, "condition", "master",
                "slave", "verdict");
     for (const CompatibilityRow& row : slave.rows) {
-      fmt::print("  {:<24} {:<24.24} {:<24.24} {}\n", row.condition, row.master_value,
-                 row.slave_value, verdict_name(row.verdict));
-      if (!row.remedy.empty()) fmt::print("  {:<24} remedy: {}\n", "", row.remedy);
+      fmt::print("  {:<24} {:<24} {:<24} {}\n", row.condition, row.master_value, row.slave_value,
+                 verdict_name(row.verdict));
+      if (row.remedy.empty()) continue;
+      const bool refused = row.verdict == CompatibilityRow::Verdict::kRefused;
+      fmt::print("  {:<24} {}: {}\n", "", refused ? "remedy" : "how", row.remedy);
     }
   }
+  for (const std::string& warning : report.warnings) fmt::print("warning: {}\n", warning);
   fmt::print("{}", memory_table(report.memory));
   if (report.verdict) fmt::print("verdict: ok\n");
 }
@@ -67,6 +72,7 @@ json json_report(const CheckReport& report) {
   }
   json value = {{"ok", report.verdict.has_value()},
                 {"slaves", std::move(slaves)},
+                {"warnings", report.warnings},
                 {"memory", to_json(report.memory)}};
   if (!report.verdict) value["error"] = error_json(report.verdict.error());
   return value;

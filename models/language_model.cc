@@ -27,7 +27,9 @@ Result<std::unique_ptr<LanguageModel>> LanguageModel::load(const std::filesystem
   SUTURE_RETURN_IF_ERROR(override_rope(options, model->config_));
   SUTURE_ASSIGN_OR_RETURN(model->device_, open_device(options.device, options.threads));
   SUTURE_ASSIGN_OR_RETURN(model->stream_, model->device_->make_stream());
-  SUTURE_ASSIGN_OR_RETURN(model->weights_, load_weights(*model->checkpoint_, *model->device_));
+  SUTURE_ASSIGN_OR_RETURN(model->weights_,
+                          load_weights(*model->checkpoint_, *model->device_, options.norms.get()));
+  if (options.norms) model->norms_ = digest(*options.norms);
   SUTURE_ASSIGN_OR_RETURN(model->forward_, Forward::create(model->config(), model->weights_,
                                                            *model->device_, *model->stream_));
   return model;
@@ -35,9 +37,9 @@ Result<std::unique_ptr<LanguageModel>> LanguageModel::load(const std::filesystem
 
 std::string LanguageModel::fingerprint() const {
   const std::string of_file = checkpoint_->fingerprint();
-  if (config_.ropes == checkpoint_->config().ropes) return of_file;
+  if (norms_.empty() && config_.ropes == checkpoint_->config().ropes) return of_file;
   Sha256 hash;
-  hash.update(of_file + describe_ropes(config_));
+  hash.update(of_file + describe_ropes(config_) + norms_);
   return hash.finish();
 }
 

@@ -41,6 +41,7 @@ class LanguageModel {
   const ModelConfig& config() const { return config_; }
   // The same string: the same weights, tokenizer and rope.
   std::string fingerprint() const;
+  const Weights& weights() const { return weights_; }
   Device& device() { return *device_; }
   Stream& stream() { return *stream_; }
   Forward& forward() { return *forward_; }
@@ -70,6 +71,7 @@ class LanguageModel {
   ModelConfig config_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
+  std::string norms_;  // digest of norm weights that are not the checkpoint's own, or empty
   Weights weights_;
   std::unique_ptr<Forward> forward_;
   bool paged_in_ = false;  // the weights' pages, by warm_up() or by the first pass

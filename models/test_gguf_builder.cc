@@ -30,7 +30,19 @@ GgufBuilder& GgufBuilder::strings(std::string_view key,
   return *this;
 }
 
+GgufBuilder& GgufBuilder::strings(std::string_view key, std::span<const std::string> values) {
+  begin(key, 9);
+  put(entries_, uint32_t{8});
+  put(entries_, static_cast<uint64_t>(values.size()));
+  for (const std::string& value : values) put_string(entries_, value);
+  return *this;
+}
+
 GgufBuilder& GgufBuilder::int32s(std::string_view key, std::initializer_list<int32_t> values) {
+  return int32s(key, std::span(values.begin(), values.size()));
+}
+
+GgufBuilder& GgufBuilder::int32s(std::string_view key, std::span<const int32_t> values) {
   begin(key, 9);
   put(entries_, uint32_t{5});
   put(entries_, static_cast<uint64_t>(values.size()));

@@ -14,6 +14,7 @@ namespace suture {
 class GgufBuilder {
  public:
   static constexpr uint32_t kF32 = 0;  // ggml type ids
+  static constexpr uint32_t kF16 = 1;
   static constexpr uint32_t kQ4_0 = 2;
   static constexpr uint32_t kQ8_1 = 9;
 
@@ -25,6 +26,8 @@ class GgufBuilder {
   }
   GgufBuilder& text(std::string_view key, std::string_view value);
   GgufBuilder& strings(std::string_view key, std::initializer_list<std::string_view> values);
+  GgufBuilder& strings(std::string_view key, std::span<const std::string> values);
+  GgufBuilder& int32s(std::string_view key, std::span<const int32_t> values);
   GgufBuilder& int32s(std::string_view key, std::initializer_list<int32_t> values);
   GgufBuilder& floats(std::string_view key, std::initializer_list<float> values);
   // `dims` as the file has them: the contiguous one first.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
@@ -15,21 +16,26 @@ namespace {
 // them: in the file's mapping if it can, else in memory of its own.
 class WeightLoader {
  public:
-  WeightLoader(const Checkpoint& checkpoint, Device& device)
-      : checkpoint_(checkpoint), device_(device), where_(checkpoint.path().string()) {}
+  WeightLoader(const Checkpoint& checkpoint, Device& device, const NormWeights* norms)
+      : checkpoint_(checkpoint),
+        device_(device),
+        norms_(norms),
+        where_(checkpoint.path().string()) {}
 
   Result<Weights> run() {
     const ModelConfig& config = checkpoint_.config();
     SUTURE_RETURN_IF_ERROR(check_runnable(config, where_));
+    SUTURE_RETURN_IF_ERROR(check_norms());
     SUTURE_ASSIGN_OR_RETURN(stream_, device_.make_stream());
     const int64_t hidden = config.hidden_size;
     SUTURE_ASSIGN_OR_RETURN(weights_.embedding,
                             matrix("token_embd.weight", config.vocab_size, hidden));
     for (int32_t layer = 0; layer < config.n_layers; ++layer) {
-      SUTURE_ASSIGN_OR_RETURN(LayerWeights loaded, load_layer(fmt::format("blk.{}.", layer)));
+      SUTURE_ASSIGN_OR_RETURN(LayerWeights loaded, load_layer(layer));
       weights_.layers.push_back(loaded);
     }
     SUTURE_ASSIGN_OR_RETURN(weights_.output_norm, norm("output_norm.weight", hidden));
+    if (norms_ != nullptr) SUTURE_RETURN_IF_ERROR(put(norms_->output, weights_.output_norm));
     weights_.output = weights_.embedding;
     if (!config.tied_embeddings) {
       SUTURE_ASSIGN_OR_RETURN(weights_.output, matrix("output.weight", config.vocab_size, hidden));
@@ -39,9 +45,37 @@ class WeightLoader {
   }
 
  private:
-  Result<LayerWeights> load_layer(const std::string& prefix) {
+  Status check_norms() const {
+    if (norms_ == nullptr) return {};
+    const ModelConfig& config = checkpoint_.config();
+    const auto fits = [&](const std::vector<float>& values) {
+      return std::ssize(values) == config.hidden_size;
+    };
+    const bool layers_fit = std::ranges::all_of(norms_->layers, [&](const auto& layer) {
+      return fits(layer.attention) && fits(layer.ffn);
+    });
+    if (std::ssize(norms_->layers) == config.n_layers && layers_fit && fits(norms_->output))
+      return {};
+    return fail(ErrorCode::kInvalidArgument, "norm weights of another shape than the model's",
+                where_);
+  }
+
+  // Puts weights in the place of the checkpoint's own.
+  Status put(const std::vector<float>& values, const float*& place) {
+    SUTURE_ASSIGN_OR_RETURN(const std::byte* data, copy(std::as_bytes(std::span(values))));
+    place = reinterpret_cast<const float*>(data);
+    return {};
+  }
+
+  Result<LayerWeights> load_layer(int32_t index) {
+    const std::string prefix = fmt::format("blk.{}.", index);
     LayerWeights layer;
     SUTURE_RETURN_IF_ERROR(load_norms(prefix, layer));
+    if (norms_ != nullptr) {
+      const NormWeights::Layer& norms = norms_->layers[static_cast<size_t>(index)];
+      SUTURE_RETURN_IF_ERROR(put(norms.attention, layer.attention_norm));
+      SUTURE_RETURN_IF_ERROR(put(norms.ffn, layer.ffn_norm));
+    }
     SUTURE_RETURN_IF_ERROR(load_attention(prefix, layer));
     SUTURE_RETURN_IF_ERROR(load_mlp(prefix, layer));
     return layer;
@@ -195,6 +229,7 @@ class WeightLoader {
 
   const Checkpoint& checkpoint_;
   Device& device_;
+  const NormWeights* norms_;  // may be nullptr
   std::string where_;
   std::unique_ptr<Stream> stream_;
   std::set<const TensorInfo*> used_;
@@ -203,8 +238,9 @@ class WeightLoader {
 
 }  // namespace
 
-Result<Weights> load_weights(const Checkpoint& checkpoint, Device& device) {
-  return WeightLoader(checkpoint, device).run();
+Result<Weights> load_weights(const Checkpoint& checkpoint, Device& device,
+                             const NormWeights* norms) {
+  return WeightLoader(checkpoint, device, norms).run();
 }
 
 }  // namespace suture

@@ -8,6 +8,7 @@
 #include "kernels/device.h"
 #include "kernels/matmul.h"
 #include "models/checkpoint.h"
+#include "models/norm_weights.h"
 
 namespace suture {
 
@@ -42,6 +43,9 @@ struct Weights {
 
 // Checks every tensor's presence, shape and type against the configuration. The checkpoint must
 // outlive the weights when the device reads its mapping in place.
-Result<Weights> load_weights(const Checkpoint& checkpoint, Device& device);
+// `norms`, if given, take the place of the checkpoint's own; kInvalidArgument if their shape is not
+// the model's.
+Result<Weights> load_weights(const Checkpoint& checkpoint, Device& device,
+                             const NormWeights* norms = nullptr);
 
 }  // namespace suture
