@@ -168,6 +168,37 @@ TEST(CoordinatorPolicyTest, OnFailureFailEndsTheRequestAndStopsTheFollower) {
   EXPECT_EQ(report->outcome.where, "doc");
 }
 
+// It is told whose tokens it gets; the master, that the slave's are others. A prefix slave reads
+// tokens of its own whatever its vocabulary.
+TEST(CoordinatorPolicyTest, AnAlignedSlaveOfAnotherVocabularyReadsTheMastersText) {
+  CoordinatorSetup setup_with_others = setup();
+  setup_with_others.contexts[1].other_vocabulary = true;
+  setup_with_others.contexts[2].other_vocabulary = true;
+  setup_with_others.spec.stitch_until = 10;
+  Coordinator coordinator(setup_with_others);
+  coordinator.joined("m");
+  coordinator.joined("doc");
+  const auto contexts = of_type<ReadRequest>(coordinator.joined("twin"));
+  ASSERT_EQ(contexts.size(), 2u);
+  for (const auto& [name, read] : contexts) EXPECT_EQ(read.text_of, "");
+  const auto reads = of_type<ReadRequest>(coordinator.ask(question()));
+  ASSERT_EQ(reads.size(), 1u);
+  EXPECT_EQ(reads[0].second.text_of, "m");
+  coordinator.read_opened("m", opened(contexts[0].second.key, "m"));
+  coordinator.read_opened("doc", opened(contexts[1].second.key, "doc"));
+  const auto requests = of_type<GenerateRequest>(
+      coordinator.read_opened("twin", opened(reads[0].second.key, "twin")));
+  ASSERT_EQ(requests.size(), 1u);
+  const GenerateRequest& request = requests[0].second;
+  ASSERT_EQ(request.sources.size(), 2u);
+  EXPECT_FALSE(request.sources[0].other_vocabulary);
+  EXPECT_TRUE(request.sources[1].other_vocabulary);
+  EXPECT_EQ(request.sources[1].layer_map, (std::vector<int32_t>{0}));
+  // Head 2, document 3: the first row of the question, at position 5, sees 3 own tokens, 3 of the
+  // document and 2 of the twin; each row after it 2 more.
+  EXPECT_EQ(request.stitch_end, 7);
+}
+
 TEST_F(CoordinatorTest, WhenTheMasterDiesTheRequestEndsWithAnError) {
   join_all();
   ask();

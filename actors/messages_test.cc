@@ -46,7 +46,10 @@ TEST(MessagesTest, AGenerateRequestComesBackAsItWasSent) {
                       {"owner", 3, 1ull << 63, {'\0', 'x'}},
                       {segment},
                       true,
-                      {std::bit_cast<uint32_t>(off), std::bit_cast<uint32_t>(-0.1f)}}};
+                      {std::bit_cast<uint32_t>(off), std::bit_cast<uint32_t>(-0.1f)},
+                      {-1, 5},
+                      true}};
+  request.stitch_end = 4096;
   request.max_tokens = 5;
   request.end_ids = {2};
   request.sampling = {.temperature = 0.55f, .top_k = 7, .top_p = 0.9f, .seed = ~0ull};
@@ -62,6 +65,9 @@ TEST(MessagesTest, AGenerateRequestComesBackAsItWasSent) {
   EXPECT_EQ(back.sources[0].stream.generation, 1ull << 63);
   EXPECT_EQ(back.sources[0].stream.info, (std::vector<char>{'\0', 'x'}));
   EXPECT_TRUE(back.sources[0].fail_when_lost);
+  EXPECT_EQ(back.sources[0].layer_map, (std::vector<int32_t>{-1, 5}));
+  EXPECT_TRUE(back.sources[0].other_vocabulary);
+  EXPECT_EQ(back.stitch_end, 4096);
   const PlannedSegment& carried_segment = back.sources[0].segments.at(0);
   EXPECT_EQ(carried_segment.position, SlavePosition::kAligned);
   EXPECT_EQ(carried_segment.end, PlannedSegment::kOpenEnd);
@@ -93,7 +99,8 @@ TEST(MessagesTest, WhatAModelSendsBackComesThroughWhole) {
   const ReadOpened opened = carried(ReadOpened{8, {}, {"owner", 1, 2, {'i'}}});
   EXPECT_EQ(opened.key, 8u);
   EXPECT_EQ(opened.stream.owner, "owner");
-  const ReadRequest read = carried(ReadRequest{9, {1, 2}, 77, "ring"});
+  const ReadRequest read = carried(ReadRequest{9, {1, 2}, 77, "ring", "master"});
+  EXPECT_EQ(read.text_of, "master");
   EXPECT_EQ(read.capacity, 77);
   EXPECT_EQ(read.follow_ring, "ring");
 }
