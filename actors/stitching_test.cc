@@ -67,8 +67,8 @@ class StitchingTest : public testing::Test {
     master_.reset();
     ++launches_;
     other_vocabulary_ = master.vocabulary.pieces != slave.vocabulary.pieces;
-    master_file_.emplace(write_text_model(master));
-    slave_file_.emplace(write_text_model(slave));
+    master_file_.emplace(text_model(master));
+    slave_file_.emplace(text_model(slave));
     layers_ = master.n_layers;
     layer_map_.clear();
     for (int32_t layer = 0; layer < layers_; ++layer)
@@ -135,8 +135,11 @@ class StitchingTest : public testing::Test {
                                     float gain = 0, int64_t lag = 1, int64_t head = 0,
                                     int64_t gap = 0) {
     const auto ring = open_ring();
-    const ReadRequest read{1000 + ++reads_, prompt, std::ssize(prompt) + max_tokens, "ring",
-                           other_vocabulary_ ? name_of("master") : ""};
+    const ReadRequest read{.key = 1000 + ++reads_,
+                           .token_ids = prompt,
+                           .capacity = std::ssize(prompt) + max_tokens,
+                           .follow_ring = "ring",
+                           .text_of = other_vocabulary_ ? name_of("master") : ""};
     const ReadOpened opened =
         slave_->run([read](ModelService& service) { return service.open(read); }).get();
     EXPECT_FALSE(opened.outcome.failed) << opened.outcome.what;
@@ -168,7 +171,8 @@ class StitchingTest : public testing::Test {
   // The answer after a prefix that the slave has read, entries 1 and later of `document`.
   std::vector<int32_t> with_prefix(const std::vector<int32_t>& document,
                                    const std::vector<int32_t>& prompt) {
-    const ReadRequest read{1000 + ++reads_, document, std::ssize(document), "", ""};
+    const ReadRequest read{
+        .key = 1000 + ++reads_, .token_ids = document, .capacity = std::ssize(document)};
     const ReadOpened opened =
         slave_->run([read](ModelService& service) { return service.open(read); }).get();
     slave_->run([read](ModelService& service) { return service.read(read.key); }).get();

@@ -53,10 +53,9 @@ TEST(NormOverrideTest, LargestDifferenceIsNamed) {
 
 TEST(NormOverrideTest, LoadedNormsAreThoseOfTheMaster) {
   const Vocabulary vocabulary = make_byte_vocabulary({});
-  const TemporaryFile master_file =
-      write_text_model({.vocabulary = vocabulary, .n_layers = 3, .norm_scale = 2});
-  const TemporaryFile slave_file =
-      write_text_model({.vocabulary = vocabulary, .n_layers = 2, .seed = 5});
+  const TemporaryFile master_file(
+      text_model({.vocabulary = vocabulary, .n_layers = 3, .norm_scale = 2}));
+  const TemporaryFile slave_file(text_model({.vocabulary = vocabulary, .n_layers = 2, .seed = 5}));
   const auto master = Checkpoint::open(master_file.path()).value();
   const auto slave = Checkpoint::open(slave_file.path()).value();
   const NormWeights norms = norms_from_master(*master, slave->config()).value();
@@ -78,7 +77,7 @@ TEST(NormOverrideTest, LoadedNormsAreThoseOfTheMaster) {
 }
 
 TEST(NormOverrideTest, OtherWidthsAreRefused) {
-  const TemporaryFile file = write_text_model({.vocabulary = make_byte_vocabulary({})});
+  const TemporaryFile file(text_model({.vocabulary = make_byte_vocabulary({})}));
   const auto master = Checkpoint::open(file.path()).value();
   ModelConfig slave = master->config();
   slave.hidden_size = 64;

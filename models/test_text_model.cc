@@ -134,8 +134,8 @@ class TextModelWriter {
 
 }  // namespace
 
-TemporaryFile write_text_model(const TextModelOptions& options) {
-  return TemporaryFile(TextModelWriter(options).write());
+std::vector<std::byte> text_model(const TextModelOptions& options) {
+  return TextModelWriter(options).write();
 }
 
 }  // namespace suture

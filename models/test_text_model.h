@@ -1,7 +1,9 @@
 // A small model that reads and writes text: random weights and a vocabulary of the test's choice.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "models/test_models.h"
 #include "models/vocabulary.h"
@@ -20,6 +22,7 @@ struct TextModelOptions {
 };
 
 // Hidden size 32, 4 heads of 8, 2 K/V heads, MLP of 48, 256 positions.
-TemporaryFile write_text_model(const TextModelOptions& options);
+// The bytes of its GGUF file.
+std::vector<std::byte> text_model(const TextModelOptions& options);
 
 }  // namespace suture

@@ -24,14 +24,13 @@ Vocabulary chat_vocabulary(const std::vector<std::string>& merges) {
 // A master of bytes; what the slave is, each test says.
 class FusionSystemTest : public testing::Test {
  protected:
-  FusionSystemTest()
-      : master_(write_text_model({.vocabulary = master_vocabulary_, .n_layers = 4})) {
+  FusionSystemTest() : master_(text_model({.vocabulary = master_vocabulary_, .n_layers = 4})) {
     folder_.write("document.txt", "the rain in the north on the other hand");
   }
 
   std::string topology(const TextModelOptions& slave, const std::string& slave_lines,
                        const std::string& file_lines = "") {
-    slave_.emplace(write_text_model(slave));
+    slave_.emplace(text_model(slave));
     return folder_
         .write(
             "t.toml",
