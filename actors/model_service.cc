@@ -27,13 +27,12 @@ constexpr int64_t kTokensHeld = 64;
 std::string_view role_name(Role role) { return role == Role::kMaster ? "master" : "slave"; }
 
 Result<std::unique_ptr<LanguageModel>> load_model(const ModelLoad& load) {
-  LoadOptions options{.device = load.device, .threads = load.threads};
+  const LoadOptions options{.device = load.device, .threads = load.threads};
   if (load.norms_of.empty()) return LanguageModel::load(load.path, options);
   SUTURE_ASSIGN_OR_RETURN(const auto source, Checkpoint::open(load.norms_of));
   SUTURE_ASSIGN_OR_RETURN(const auto own, Checkpoint::open(load.path));
-  SUTURE_ASSIGN_OR_RETURN(NormWeights norms, norms_from_master(*source, own->config()));
-  options.norms = std::make_shared<NormWeights>(std::move(norms));
-  SUTURE_ASSIGN_OR_RETURN(auto model, LanguageModel::load(load.path, options));
+  SUTURE_ASSIGN_OR_RETURN(const NormWeights norms, norms_from_master(*source, own->config()));
+  SUTURE_ASSIGN_OR_RETURN(auto model, LanguageModel::load(load.path, options, &norms));
   SUTURE_RETURN_IF_ERROR(verify_norms(model->weights(), model->stream(), model->config(), *source));
   return model;
 }

@@ -19,7 +19,8 @@ int64_t warm_up_rows(int workers, int32_t n_heads) {
 }  // namespace
 
 Result<std::unique_ptr<LanguageModel>> LanguageModel::load(const std::filesystem::path& path,
-                                                           const LoadOptions& options) {
+                                                           const LoadOptions& options,
+                                                           const NormWeights* norms) {
   auto model = std::unique_ptr<LanguageModel>(new LanguageModel());
   SUTURE_ASSIGN_OR_RETURN(model->checkpoint_, Checkpoint::open(path));
   model->config_ = model->checkpoint_->config();
@@ -28,8 +29,8 @@ Result<std::unique_ptr<LanguageModel>> LanguageModel::load(const std::filesystem
   SUTURE_ASSIGN_OR_RETURN(model->device_, open_device(options.device, options.threads));
   SUTURE_ASSIGN_OR_RETURN(model->stream_, model->device_->make_stream());
   SUTURE_ASSIGN_OR_RETURN(model->weights_,
-                          load_weights(*model->checkpoint_, *model->device_, options.norms.get()));
-  if (options.norms) model->norms_ = digest(*options.norms);
+                          load_weights(*model->checkpoint_, *model->device_, norms));
+  if (norms != nullptr) model->norms_ = digest(*norms);
   SUTURE_ASSIGN_OR_RETURN(model->forward_, Forward::create(model->config(), model->weights_,
                                                            *model->device_, *model->stream_));
   return model;

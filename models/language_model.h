@@ -33,8 +33,10 @@ struct PrefillArgs {
 
 class LanguageModel {
  public:
+  // `norms`, if given, take the place of the checkpoint's own.
   static Result<std::unique_ptr<LanguageModel>> load(const std::filesystem::path& path,
-                                                     const LoadOptions& options);
+                                                     const LoadOptions& options,
+                                                     const NormWeights* norms = nullptr);
 
   const Checkpoint& checkpoint() const { return *checkpoint_; }
   // That of the checkpoint, with what the options of loading put in its place.

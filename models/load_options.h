@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 
@@ -19,14 +18,11 @@ struct RopeScalingOverride {
   bool operator==(const RopeScalingOverride&) const = default;
 };
 
-struct NormWeights;
-
 struct LoadOptions {
   std::string device = "cpu";  // as in open_device()
   int threads = 1;             // 0 = one per core
   std::optional<RopeScalingOverride> rope_scaling;
   int64_t rope_length = 0;  // every length counts as this one for the rope's table; 0 = off
-  std::shared_ptr<const NormWeights> norms;  // in place of the file's own; may be nullptr
 };
 
 }  // namespace suture
