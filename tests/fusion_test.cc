@@ -6,7 +6,7 @@
 #include <limits>
 #include <optional>
 
-#include "launcher/test_folder.h"
+#include "base/test_folder.h"
 #include "models/test_text_model.h"
 #include "models/test_vocabulary.h"
 #include "tests/test_suture.h"
