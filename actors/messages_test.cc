@@ -99,7 +99,7 @@ TEST(MessagesTest, WhatAModelSendsBackComesThroughWhole) {
   const ReadOpened opened = carried(ReadOpened{8, {}, {"owner", 1, 2, {'i'}}});
   EXPECT_EQ(opened.key, 8u);
   EXPECT_EQ(opened.stream.owner, "owner");
-  const ReadRequest read = carried(ReadRequest{9, {1, 2}, 77, "ring", 8, 2, "master"});
+  const ReadRequest read = carried(ReadRequest{9, {1, 2}, 77, "ring", 8, 2, 1, "master"});
   EXPECT_EQ(read.text_of, "master");
   EXPECT_EQ(read.capacity, 77);
   EXPECT_EQ(read.follow_ring, "ring");
