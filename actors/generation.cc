@@ -14,10 +14,12 @@ constexpr std::chrono::milliseconds kCreditSlice{200};  // then look whether it 
 }  // namespace
 
 Generation::Generation(const GenerateRequest& request, LanguageModel& model,
-                       const Vocabularies& vocabularies, BrokerClient& broker,
-                       const std::atomic<bool>& cancelled, TraceLog& trace, const WorkMeter& meter)
+                       const Vocabularies& vocabularies, RopeCrossing rope_crossing,
+                       BrokerClient& broker, const std::atomic<bool>& cancelled, TraceLog& trace,
+                       const WorkMeter& meter)
     : request_(request),
       model_(model),
+      rope_crossing_(rope_crossing),
       cancelled_(cancelled),
       trace_(trace),
       meter_(meter),
@@ -29,7 +31,7 @@ Status Generation::run(const OpenStreamFn& open_stream, TokenRingWriter& ring, G
     SUTURE_ASSIGN_OR_RETURN(sampler_, Sampler::create(model_.device(), model_.config().vocab_size));
     SUTURE_RETURN_IF_ERROR(stitching_.attach());
     SUTURE_RETURN_IF_ERROR(read_prompt(open_stream));
-    return decode(ring, done);
+    return decode(open_stream, ring, done);
   };
   const Status status = body();
   stitching_.report(figures_);
@@ -40,26 +42,50 @@ Status Generation::run(const OpenStreamFn& open_stream, TokenRingWriter& ring, G
   return status;
 }
 
-// A slave that is lost while the prompt is read has been part of some layers' rows already, so the
-// prompt is read again without it: a row never depends on when a slave died.
 Status Generation::read_prompt(const OpenStreamFn& open_stream) {
   const int64_t start = monotonic_ns();
+  const Status status = read_text(open_stream);
+  figures_.prefill_seconds = seconds_since(start);
+  return status;
+}
+
+// A slave that is lost while the text is read has been part of some layers' rows already, so the
+// text is read again without it: a row never depends on when a slave died.
+Status Generation::read_text(const OpenStreamFn& open_stream) {
+  const int64_t n_generated = std::ssize(text_) - std::ssize(request_.token_ids);
   while (true) {
-    cache_.reset();
-    SUTURE_ASSIGN_OR_RETURN(cache_, open_stream());
-    figures_.reused_tokens = cache_->size();
-    figures_.prompt_tokens = std::ssize(request_.token_ids) - cache_->size();
+    SUTURE_RETURN_IF_ERROR(open(open_stream));
+    if (n_generated == 0) {
+      figures_.reused_tokens = cache_->size();
+      figures_.prompt_tokens = std::ssize(text_) - cache_->size();
+    }
     const Status status = read_own_tokens();
-    figures_.prefill_seconds = seconds_since(start);
     if (status || !stitching_.lost()) return status;
-    SUTURE_RETURN_IF_ERROR(stitching_.drop(*stitching_.lost(), 0, status.error()));
+    SUTURE_RETURN_IF_ERROR(stitching_.drop(*stitching_.lost(), n_generated, status.error()));
   }
+}
+
+// The head's entries are not taken over where they would have to be read again at once.
+Status Generation::open(const OpenStreamFn& open_stream) {
+  logits_ = nullptr;
+  cache_.reset();
+  SUTURE_ASSIGN_OR_RETURN(cache_, open_stream(true));
+  if (!must_reread()) return {};
+  cache_.reset();
+  SUTURE_ASSIGN_OR_RETURN(cache_, open_stream(false));
+  return {};
+}
+
+// Whether the entries were rotated by other tables than all tokens together would be.
+bool Generation::must_reread() const {
+  const int64_t length = position_of(std::ssize(text_) - 1) + 1;
+  return rope_crossing_ == RopeCrossing::kReread && !model_.rotated_for(*cache_, length);
 }
 
 Status Generation::read_own_tokens() {
   const LayerGate gate = [this](int32_t layer) { return stitching_.wait_layer(layer); };
   PrefillArgs args;
-  args.token_ids = std::span(request_.token_ids).subspan(static_cast<size_t>(cache_->size()));
+  args.token_ids = std::span(text_).subspan(static_cast<size_t>(cache_->size()));
   args.cache = cache_.get();
   args.plan = &stitching_.plan();
   args.gate = &gate;
@@ -75,7 +101,8 @@ Status Generation::read_own_tokens() {
   return {};
 }
 
-Status Generation::decode(TokenRingWriter& ring, GenerateDone& done) {
+Status Generation::decode(const OpenStreamFn& open_stream, TokenRingWriter& ring,
+                          GenerateDone& done) {
   const int64_t start = monotonic_ns();
   show_waits();
   meter_.show(OwnerWork::kGenerating, request_.request);
@@ -95,7 +122,7 @@ Status Generation::decode(TokenRingWriter& ring, GenerateDone& done) {
     figures_.decoded_tokens = index + 1;
     figures_.decode_seconds = seconds_since(start);
     const bool last = index + 1 == request_.max_tokens;
-    if (!last || request_.keep_key != 0) SUTURE_RETURN_IF_ERROR(step(token, index));
+    if (!last || request_.keep_key != 0) SUTURE_RETURN_IF_ERROR(step(open_stream, index));
   }
   return {};
 }
@@ -108,11 +135,11 @@ Status Generation::wait_for_credit(TokenRingWriter& ring) const {
   return fail(ErrorCode::kCancelled, "the request was cancelled");
 }
 
-// Appends `token`, number `index` of the answer, and computes the logits after it.
-Status Generation::step(int32_t token, int64_t index) {
+// Computes the logits after the last token, which is number `index` of the answer.
+Status Generation::step(const OpenStreamFn& open_stream, int64_t index) {
   const int64_t start = monotonic_ns();
   const int64_t position = request_.first_new_position + index;
-  stitching_.push(token);
+  stitching_.push(text_.back());
   stitching_.show(position, position);
   while (true) {
     const Status ready = stitching_.wait_step();
@@ -121,7 +148,8 @@ Status Generation::step(int32_t token, int64_t index) {
     SUTURE_RETURN_IF_ERROR(stitching_.drop(*stitching_.lost(), index + 1, ready.error()));
     stitching_.show(position, position);
   }
-  SUTURE_ASSIGN_OR_RETURN(logits_, model_.decode(token, *cache_, &stitching_.plan()));
+  if (must_reread()) return read_text(open_stream);
+  SUTURE_ASSIGN_OR_RETURN(logits_, model_.decode(text_.back(), *cache_, &stitching_.plan()));
   trace_.add("decode", start);
   show_waits();
   return {};

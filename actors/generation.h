@@ -20,14 +20,14 @@
 
 namespace suture {
 
-// Opens the stream of the answer anew, with the head's entries already in it.
-using OpenStreamFn = std::function<Result<std::unique_ptr<BusKvCache>>()>;
+// Opens the stream of the answer anew, if wanted with the head's entries already in it.
+using OpenStreamFn = std::function<Result<std::unique_ptr<BusKvCache>>(bool take_over_head)>;
 
 class Generation {
  public:
   Generation(const GenerateRequest& request, LanguageModel& model, const Vocabularies& vocabularies,
-             BrokerClient& broker, const std::atomic<bool>& cancelled, TraceLog& trace,
-             const WorkMeter& meter);
+             RopeCrossing rope_crossing, BrokerClient& broker, const std::atomic<bool>& cancelled,
+             TraceLog& trace, const WorkMeter& meter);
 
   // Runs to the end; tokens go to `ring`. Fills figures and what was degraded even on failure.
   // Every generated token is in the stream then if the request keeps it.
@@ -40,15 +40,19 @@ class Generation {
 
  private:
   Status read_prompt(const OpenStreamFn& open_stream);
+  Status read_text(const OpenStreamFn& open_stream);
+  Status open(const OpenStreamFn& open_stream);
   Status read_own_tokens();
-  Status decode(TokenRingWriter& ring, GenerateDone& done);
-  Status step(int32_t token, int64_t index);
+  bool must_reread() const;
+  Status decode(const OpenStreamFn& open_stream, TokenRingWriter& ring, GenerateDone& done);
+  Status step(const OpenStreamFn& open_stream, int64_t index);
   void show_waits();
   Status wait_for_credit(TokenRingWriter& ring) const;
   int64_t position_of(int64_t entry) const;
 
   const GenerateRequest& request_;
   LanguageModel& model_;
+  const RopeCrossing rope_crossing_;
   const std::atomic<bool>& cancelled_;
   TraceLog& trace_;
   const WorkMeter& meter_;

@@ -55,7 +55,10 @@ ModelLoad model_load(const LaunchSpec& spec, const PreparedLaunch& prepared, siz
           .vocabularies = prepared.vocabularies[index],
           .norms_of = model.fusion.norm == NormSource::kMaster ? spec.master().path : "",
           .trace = trace,
-          .warm_up = spec.warm_up};
+          .warm_up = spec.warm_up,
+          .rope_scaling = model.rope_scaling,
+          .rope_length = model.rope_length,
+          .rope_crossing = model.rope_crossing};
 }
 
 }  // namespace

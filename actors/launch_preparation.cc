@@ -42,24 +42,36 @@ Result<OpenedModels> open_models(const LaunchSpec& spec) {
   return models;
 }
 
-CompatibilitySide side(const OpenedModel& model) {
-  return {model.config, *model.tokenizer, model.norms ? &*model.norms : nullptr};
+CompatibilitySide side(const OpenedModel& model, const ModelConfig& config) {
+  return {config, *model.tokenizer, model.norms ? &*model.norms : nullptr};
 }
 
 bool other_vocabulary(const OpenedModel& a, const OpenedModel& b) {
   return a.tokenizer->vocabulary_hash() != b.tokenizer->vocabulary_hash();
 }
 
-std::vector<SlaveReport> compare(const LaunchSpec& spec, const OpenedModels& models) {
+// The configuration that the model will run with.
+Result<ModelConfig> config_of(const ModelSpec& spec, const OpenedModel& model) {
+  ModelConfig config = model.config;
+  SUTURE_RETURN_IF_ERROR(check_runnable(config, spec.path.string()));
+  SUTURE_RETURN_IF_ERROR(
+      override_rope({.rope_scaling = spec.rope_scaling, .rope_length = spec.rope_length}, config));
+  return config;
+}
+
+Result<std::vector<SlaveReport>> compare(const LaunchSpec& spec, const OpenedModels& models) {
   const OpenedModel& master = models.at(spec.master().path);
+  SUTURE_ASSIGN_OR_RETURN(const ModelConfig master_config, config_of(spec.master(), master));
   std::vector<SlaveReport> reports;
   for (const ModelSpec& model : spec.models) {
     if (model.role == Role::kMaster) continue;
     const OpenedModel& slave = models.at(model.path);
+    SUTURE_ASSIGN_OR_RETURN(const ModelConfig config, config_of(model, slave));
     const CompatibilityRules rules{.position = model.fusion.position,
                                    .layer_map = model.fusion.layer_map,
                                    .master_norms = model.fusion.norm == NormSource::kMaster};
-    reports.push_back({model.name, check_compatibility(side(master), side(slave), rules)});
+    reports.push_back(
+        {model.name, check_compatibility(side(master, master_config), side(slave, config), rules)});
   }
   return reports;
 }
@@ -196,7 +208,7 @@ Result<std::vector<SlaveReport>> compare_models(const LaunchSpec& spec) {
   return compare(spec, models);
 }
 
-std::vector<std::string> launch_warnings(const LaunchSpec& spec) {
+Result<std::vector<std::string>> launch_warnings(const LaunchSpec& spec) {
   std::vector<std::string> warnings;
   const auto slaves = static_cast<int64_t>(spec.models.size()) - 1;
   const int64_t most = spec.max_seq_len * (1 + slaves);
@@ -204,12 +216,26 @@ std::vector<std::string> launch_warnings(const LaunchSpec& spec) {
     warnings.push_back(
         fmt::format("stitch_until = {} is never reached: max_seq_len x (1 + slaves) = {} x {} = {}",
                     *spec.stitch_until, spec.max_seq_len, 1 + slaves, most));
+  const ModelSpec& master = spec.master();
+  SUTURE_ASSIGN_OR_RETURN(const OpenedModels models, open_models(spec));
+  SUTURE_ASSIGN_OR_RETURN(const ModelConfig config, config_of(master, models.at(master.path)));
+  const auto rereads = [](const RopeSchedule& rope) {
+    return rope.scaling == RopeScaling::kDynamic && rope.fixed_length == 0;
+  };
+  const auto dynamic = std::ranges::find_if(config.ropes, rereads);
+  if (master.rope_crossing == RopeCrossing::kReread && dynamic != config.ropes.end())
+    warnings.push_back(
+        fmt::format("model '{}': rope_crossing = \"reread\" with dynamic rope scaling reads the "
+                    "whole text again at every "
+                    "token above {}; rope_length = N fixes the frequencies instead",
+                    master.name, dynamic->original_positions));
   return warnings;
 }
 
 Result<PreparedLaunch> prepare_launch(const LaunchSpec& spec) {
   SUTURE_ASSIGN_OR_RETURN(const OpenedModels models, open_models(spec));
-  for (const SlaveReport& report : compare(spec, models))
+  SUTURE_ASSIGN_OR_RETURN(const auto reports, compare(spec, models));
+  for (const SlaveReport& report : reports)
     SUTURE_RETURN_IF_ERROR(require_compatible(report.rows, spec.master().name, report.name));
   const OpenedModel& master = models.at(spec.master().path);
   SUTURE_ASSIGN_OR_RETURN(ChatFormat format,

@@ -28,7 +28,7 @@ struct SlaveReport {
 Result<std::vector<SlaveReport>> compare_models(const LaunchSpec& spec);
 
 // What does not keep a launch from running and is worth knowing.
-std::vector<std::string> launch_warnings(const LaunchSpec& spec);
+Result<std::vector<std::string>> launch_warnings(const LaunchSpec& spec);
 
 struct PreparedLaunch {
   CoordinatorSetup setup;

@@ -9,6 +9,9 @@ namespace suture {
 
 Result<std::unique_ptr<MappedSource>> MappedSource::create(Device& device, Stream& stream,
                                                            MappedSourceSetup setup) {
+  if (setup.slave.ropes.empty())
+    return fail(ErrorCode::kCorrupt, "the stream does not say how its rows are rotated",
+                "slave's stream");
   SUTURE_ASSIGN_OR_RETURN(auto cache,
                           make_heap_kv_cache(device, setup.master.kv_shape(), setup.capacity));
   return std::unique_ptr<MappedSource>(
@@ -39,7 +42,7 @@ Status MappedSource::map(const StreamReader& reader, const TokenAlignment* align
     const int64_t slave_entry =
         alignment == nullptr ? done : alignment->matches()[static_cast<size_t>(done)].slave_entry;
     if (slave_entry < 0) continue;
-    const Rotation slave = slave_rotations_.at(slave_layer, slave_entry);
+    const Rotation slave = slave_rotations_.at(slave_layer, reader.rope_epoch(slave_entry));
     const Rotation master = master_rotations_.at(layer, done);
     if (run.slave_entries.empty() || run.slave != slave || run.master != master) {
       SUTURE_RETURN_IF_ERROR(write(reader, layer, run));

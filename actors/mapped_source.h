@@ -54,7 +54,7 @@ class MappedSource {
 
   Stream& stream_;
   const MappedSourceSetup setup_;
-  const StreamRotations slave_rotations_;
+  StreamRotations slave_rotations_;
   const OwnRotations master_rotations_;
   std::unique_ptr<KvCache> cache_;
   std::vector<int64_t> mapped_;  // [n_layers] entries below are there

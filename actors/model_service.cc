@@ -27,7 +27,10 @@ constexpr int64_t kTokensHeld = 64;
 std::string_view role_name(Role role) { return role == Role::kMaster ? "master" : "slave"; }
 
 Result<std::unique_ptr<LanguageModel>> load_model(const ModelLoad& load) {
-  const LoadOptions options{.device = load.device, .threads = load.threads};
+  const LoadOptions options{.device = load.device,
+                            .threads = load.threads,
+                            .rope_scaling = load.rope_scaling,
+                            .rope_length = load.rope_length};
   if (load.norms_of.empty()) return LanguageModel::load(load.path, options);
   SUTURE_ASSIGN_OR_RETURN(const auto source, Checkpoint::open(load.norms_of));
   SUTURE_ASSIGN_OR_RETURN(const auto own, Checkpoint::open(load.path));
@@ -109,7 +112,8 @@ StreamInfo ModelService::stream_info(std::vector<int32_t> token_ids) const {
   info.model_fingerprint = fingerprint_;
   info.shape = config.kv_shape();
   info.rope_pairing = config.rope_pairing;
-  info.rope_epochs = {{0, rope_table(config.ropes[0], config.head_dim, 0).frequencies, 1.0f}};
+  info.ropes = config.ropes;
+  for (const LayerRule& rule : config.layer_rules) info.layer_ropes.push_back(rule.rope);
   info.token_ids = std::move(token_ids);
   return info;
 }
@@ -284,10 +288,11 @@ GenerateDone ModelService::generate(const GenerateRequest& request) {
   GenerateDone done;
   done.request = request.request;
   const int64_t built_before = lazily_built();
-  const OpenStreamFn open_answer = [&]() -> Result<std::unique_ptr<BusKvCache>> {
-    SUTURE_ASSIGN_OR_RETURN(auto cache,
-                            open_stream(request.head_key, request.head_entries, request.token_ids,
-                                        std::ssize(request.token_ids) + request.max_tokens));
+  const OpenStreamFn open_answer = [&](bool take_over_head) -> Result<std::unique_ptr<BusKvCache>> {
+    SUTURE_ASSIGN_OR_RETURN(
+        auto cache,
+        open_stream(request.head_key, take_over_head ? request.head_entries : 0, request.token_ids,
+                    std::ssize(request.token_ids) + request.max_tokens));
     cache->writer().set_request(request.request);
     return cache;
   };
@@ -298,7 +303,8 @@ GenerateDone ModelService::generate(const GenerateRequest& request) {
     Status status = fail(ErrorCode::kCancelled, "the request was cancelled");
     if (begin(request.request)) {
       const WorkMeter::Shift shift(meter_, OwnerWork::kReading, request.request);
-      Generation generation(request, *model_, vocabularies_, *broker_, cancelled_, trace_, meter_);
+      Generation generation(request, *model_, vocabularies_, load_.rope_crossing, *broker_,
+                            cancelled_, trace_, meter_);
       status = generation.run(open_answer, tokens, done);
       if (!status)
         done.reason = status.error().code == ErrorCode::kCancelled ? FinishReason::kCancelled

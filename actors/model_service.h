@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -41,6 +42,9 @@ struct ModelLoad {
   std::filesystem::path norms_of = {};
   bool trace = false;
   bool warm_up = true;
+  std::optional<RopeScalingOverride> rope_scaling;
+  int64_t rope_length = 0;
+  RopeCrossing rope_crossing = RopeCrossing::kKeep;
 };
 
 class ModelService {

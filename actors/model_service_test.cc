@@ -24,8 +24,10 @@ namespace {
 constexpr float kOff = -std::numeric_limits<float>::infinity();
 const std::filesystem::path kTiny = std::filesystem::path(SUTURE_TEST_DATA_DIR) / "tiny" / "llama";
 
-std::vector<int32_t> golden_ids(const std::string& name) {
-  const Mapping file = Mapping::file(kTiny / "golden.safetensors").value();
+std::vector<int32_t> golden_ids(const std::string& name,
+                                const std::filesystem::path& folder = kTiny,
+                                const std::string& golden_file = "golden") {
+  const Mapping file = Mapping::file(folder / (golden_file + ".safetensors")).value();
   const SafetensorsFile golden = SafetensorsFile::parse(file.bytes(), "golden").value();
   const std::span<const std::byte> data = golden.find(name)->data;
   std::vector<int64_t> wide(data.size() / sizeof(int64_t));
@@ -63,12 +65,14 @@ class ModelServiceTest : public testing::Test {
     }
   }
 
-  Process start(const std::string& name, Role role) {
+  Process start(const std::string& name, Role role, const std::filesystem::path& path = kTiny,
+                RopeCrossing crossing = RopeCrossing::kKeep) {
     auto peer = BrokerClient::connect(broker_->address(), "secret", name).value();
     ModelLoad load;
     load.name = name;
     load.role = role;
-    load.path = kTiny;
+    load.path = path;
+    load.rope_crossing = crossing;
     load.max_seq_len = 128;
     load.max_sequences = 2;
     Process process;
@@ -405,6 +409,38 @@ TEST_F(ModelServiceTest, CancellingEndsAnAnswerThatWaitsForCredit) {
   EXPECT_FALSE(done.outcome.failed);
   EXPECT_EQ(done.reason, FinishReason::kCancelled);
   EXPECT_EQ(tokens(ring).size(), 2u);
+}
+
+// The reference for reading everything again whenever the frequencies change, against that for rows
+// that keep their rotation.
+TEST_F(ModelServiceTest, TheLimitOfTheRopeIsCrossedAsAsked) {
+  const std::filesystem::path path = kTiny.parent_path() / "phi3_longrope";
+  const std::string golden = "golden_short";
+  const auto prompt = golden_ids("input_ids", path, golden);  // 24 tokens, the limit is at 32
+  const auto answer_with = [&](RopeCrossing crossing, bool fork) {
+    Process process = start("rope", Role::kMaster, path, crossing);
+    ModelService& service = *process.service;
+    if (fork) {
+      const ReadRequest head{50, {prompt.begin(), prompt.begin() + 20}, 20, ""};
+      process.run([&] { return service.open(head); }).get();
+      process.run([&] { return service.read(50); }).get();
+    }
+    GenerateRequest wanted = request(prompt, 16);
+    wanted.head_key = fork ? 50 : 0;
+    wanted.head_entries = fork ? 20 : 0;
+    const auto ring = open_ring(wanted.ring);
+    ring->grant(ring->capacity());
+    const GenerateDone done = process.run([&] { return service.generate(wanted); }).get();
+    EXPECT_FALSE(done.outcome.failed) << done.outcome.what;
+    EXPECT_TRUE(client_->withdraw_ring(wanted.ring));
+    service.stop();
+    process.engine.reset();
+    return tokens(ring);
+  };
+  EXPECT_EQ(answer_with(RopeCrossing::kKeep, false), golden_ids("greedy_ids", path, golden));
+  for (const bool fork : {false, true})
+    EXPECT_EQ(answer_with(RopeCrossing::kReread, fork),
+              golden_ids("recompute_greedy_ids", path, golden));
 }
 
 TEST_F(ModelServiceTest, ARequestThatDoesNotFitIsRefusedWithNumbers) {

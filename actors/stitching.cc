@@ -123,7 +123,8 @@ Status Stitching::align_text(Source& source) const {
 
 Status Stitching::map_rows(Source& source, const StreamInfo& info) const {
   const SourceLink& link = *source.link;
-  const bool as_it_lies = info.shape.dtype == config_.kv_dtype && same_rotation(config_, info);
+  const bool as_it_lies =
+      info.shape.dtype == config_.kv_dtype && same_rotation(config_, info, link.layer_map);
   if (link.segments.empty() || !sees_any(link) || (as_it_lies && !source.alignment)) return {};
   MappedSourceSetup setup{.slave = info,
                           .master = config_,

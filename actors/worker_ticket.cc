@@ -13,6 +13,24 @@ namespace {
 
 constexpr size_t kMaxTicketBytes = 64 * 1024;
 
+nlohmann::json scaling_json(const std::optional<RopeScalingOverride>& scaling) {
+  if (!scaling) return nullptr;
+  return {{"type", rope_scaling_name(scaling->scaling)},
+          {"factor", scaling->factor},
+          {"original", scaling->original_positions}};
+}
+
+// May throw nlohmann::json::exception. An unknown type counts as none.
+std::optional<RopeScalingOverride> scaling_of(const nlohmann::json& json) {
+  if (json.is_null()) return std::nullopt;
+  RopeScalingOverride scaling;
+  scaling.scaling =
+      rope_scaling_of(json.at("type").get<std::string>()).value_or(RopeScaling::kNone);
+  scaling.factor = json.at("factor").get<float>();
+  scaling.original_positions = json.at("original").get<int64_t>();
+  return scaling;
+}
+
 }  // namespace
 
 Result<UniqueFd> write_ticket(const WorkerTicket& ticket) {
@@ -37,6 +55,9 @@ Result<UniqueFd> write_ticket(const WorkerTicket& ticket) {
           {"norms_of", load.norms_of.string()},
           {"trace", load.trace},
           {"warm_up", load.warm_up},
+          {"rope_length", load.rope_length},
+          {"rope_reread", load.rope_crossing == RopeCrossing::kReread},
+          {"rope_scaling", scaling_json(load.rope_scaling)},
       }
           .dump();
   UniqueFd fd(::memfd_create("suture-ticket", MFD_CLOEXEC));
@@ -72,6 +93,10 @@ Result<WorkerTicket> read_ticket(int fd) {
     ticket.load.norms_of = json.at("norms_of").get<std::string>();
     ticket.load.trace = json.at("trace").get<bool>();
     ticket.load.warm_up = json.at("warm_up").get<bool>();
+    ticket.load.rope_length = json.at("rope_length").get<int64_t>();
+    const bool reread = json.at("rope_reread").get<bool>();
+    ticket.load.rope_crossing = reread ? RopeCrossing::kReread : RopeCrossing::kKeep;
+    ticket.load.rope_scaling = scaling_of(json.at("rope_scaling"));
   } catch (const nlohmann::json::exception& error) {
     return fail(ErrorCode::kCorrupt, error.what(), "worker ticket",
                 "workers are started by 'suture run' and 'suture launch', not by hand");

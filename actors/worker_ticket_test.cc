@@ -24,7 +24,10 @@ TEST(WorkerTicketTest, ComesBackAsWritten) {
                  .vocabularies = {{"master", "/models/b.gguf"}},
                  .norms_of = "/models/b.gguf",
                  .trace = true,
-                 .warm_up = false};
+                 .warm_up = false,
+                 .rope_scaling = RopeScalingOverride{RopeScaling::kYarn, 4, 32768},
+                 .rope_length = 65536,
+                 .rope_crossing = RopeCrossing::kReread};
   const auto fd = write_ticket(ticket);
   ASSERT_TRUE(fd.has_value());
   const auto back = read_ticket(fd->get());
@@ -40,6 +43,11 @@ TEST(WorkerTicketTest, ComesBackAsWritten) {
   EXPECT_EQ(back->load.norms_of, "/models/b.gguf");
   EXPECT_TRUE(back->load.trace);
   EXPECT_FALSE(back->load.warm_up);
+  EXPECT_EQ(back->load.rope_scaling, ticket.load.rope_scaling);
+  EXPECT_EQ(back->load.rope_length, 65536);
+  EXPECT_EQ(back->load.rope_crossing, RopeCrossing::kReread);
+  ticket.load.rope_scaling.reset();
+  EXPECT_EQ(read_ticket(write_ticket(ticket)->get())->load.rope_scaling, std::nullopt);
 }
 
 TEST(WorkerTicketTest, NamesWhatIsWrong) {

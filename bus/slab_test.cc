@@ -155,6 +155,21 @@ TEST(SlabTest, SharedBlocksOutliveTheParent) {
   EXPECT_EQ(slab->free_blocks(), 4u);
 }
 
+TEST(SlabTest, ForkTakesTheRopeEpochsOfItsRows) {
+  const auto slab = small_slab();
+  const auto parent = slab->open_stream(small_info(), 64).value();
+  parent->set_rope_epoch(0, 30, 7);
+  parent->set_rope_epoch(30, 20, 9);
+  append(*parent, 5, 50);
+  const auto fork = slab->fork_stream(*parent, 40, small_info(), 64).value();
+  const StreamReader reader = view_of(*slab)->attach(fork->id()).value();
+  for (const int64_t token : {0, 29, 30, 39, 40, 63}) {
+    const int64_t expected = token < 30 ? 7 : token < 40 ? 9 : 0;
+    EXPECT_EQ(fork->rope_epoch(token), expected) << token;
+    EXPECT_EQ(reader.rope_epoch(token), expected) << token;
+  }
+}
+
 TEST(SlabTest, ForkRefusesRowsThatAreNotCommitted) {
   const auto slab = small_slab();
   const auto parent = slab->open_stream(small_info(), 64).value();

@@ -39,35 +39,43 @@ Status validate_shape(const KvShape& shape) {
 }
 
 Status validate_rope(const StreamInfo& info) {
-  int64_t next_first = 0;
-  for (const RopeEpoch& epoch : info.rope_epochs) {
-    const bool in_order = &epoch == &info.rope_epochs.front() ? epoch.first_token == 0
-                                                              : epoch.first_token >= next_first;
-    if (!in_order || epoch.first_token >= kMaxTokens)
-      return invalid(fmt::format("RoPE epoch from token {}", epoch.first_token));
-    next_first = epoch.first_token + 1;
-    if (epoch.frequencies.size() != static_cast<size_t>(info.shape.head_dim / 2))
-      return invalid(fmt::format("{} RoPE frequencies for head dim {}", epoch.frequencies.size(),
-                                 info.shape.head_dim));
-    const bool finite =
-        std::ranges::all_of(epoch.frequencies, [](float value) { return std::isfinite(value); });
-    if (!finite || !std::isfinite(epoch.attention_factor))
-      return invalid("RoPE frequencies that are not finite");
-  }
+  if (info.ropes.size() > kMaxLayers)
+    return invalid(fmt::format("{} rules of rotation", info.ropes.size()));
+  for (const RopeSchedule& rope : info.ropes)
+    if (auto sound = validate(rope, info.shape.head_dim); !sound)
+      return invalid(sound.error().what);
+  if (!info.layer_ropes.empty() && std::ssize(info.layer_ropes) != info.shape.n_layers)
+    return invalid(fmt::format("rules of rotation for {} of {} layers", info.layer_ropes.size(),
+                               info.shape.n_layers));
+  const auto unknown = [&](int32_t rope) { return rope < 0 || rope >= std::ssize(info.ropes); };
+  if (std::ranges::any_of(info.layer_ropes, unknown))
+    return invalid(
+        fmt::format("a layer without one of the {} rules of rotation", info.ropes.size()));
   return {};
+}
+
+void write_schedule(schema::RopeSchedule::Builder message, const RopeSchedule& rope) {
+  message.setScaling(static_cast<uint8_t>(rope.scaling));
+  message.setTheta(rope.theta);
+  message.setFactor(rope.factor);
+  message.setOriginalPositions(static_cast<uint64_t>(rope.original_positions));
+  message.setAttentionFactor(rope.attention_factor);
+  message.setBetaFast(rope.beta_fast);
+  message.setBetaSlow(rope.beta_slow);
+  message.setLowFreqFactor(rope.low_freq_factor);
+  message.setHighFreqFactor(rope.high_freq_factor);
+  message.setShortFactors(kj::arrayPtr(rope.short_factors.data(), rope.short_factors.size()));
+  message.setLongFactors(kj::arrayPtr(rope.long_factors.data(), rope.long_factors.size()));
+  message.setFixedLength(static_cast<uint64_t>(rope.fixed_length));
 }
 
 void write_rope(schema::StreamInfo::Builder message, const StreamInfo& info) {
   message.setRopePairing(info.rope_pairing == RopePairing::kHalves
                              ? schema::RopePairing::HALVES
                              : schema::RopePairing::NEIGHBOURS);
-  auto epochs = message.initRopeEpochs(static_cast<unsigned>(info.rope_epochs.size()));
-  for (unsigned i = 0; i < epochs.size(); ++i) {
-    const RopeEpoch& epoch = info.rope_epochs[i];
-    epochs[i].setFirstToken(static_cast<uint64_t>(epoch.first_token));
-    epochs[i].setFrequencies(kj::arrayPtr(epoch.frequencies.data(), epoch.frequencies.size()));
-    epochs[i].setAttentionFactor(epoch.attention_factor);
-  }
+  auto ropes = message.initRopes(static_cast<unsigned>(info.ropes.size()));
+  for (unsigned i = 0; i < ropes.size(); ++i) write_schedule(ropes[i], info.ropes[i]);
+  message.setLayerRopes(kj::arrayPtr(info.layer_ropes.data(), info.layer_ropes.size()));
 }
 
 Result<int64_t> to_signed(uint64_t value, const char* name) {
@@ -98,19 +106,35 @@ Result<KvShape> read_shape(schema::KvShape::Reader message) {
   return shape;
 }
 
+Result<RopeSchedule> read_schedule(schema::RopeSchedule::Reader message) {
+  RopeSchedule rope;
+  rope.scaling = static_cast<RopeScaling>(message.getScaling());  // checked by validate()
+  rope.theta = message.getTheta();
+  rope.factor = message.getFactor();
+  SUTURE_ASSIGN_OR_RETURN(rope.original_positions,
+                          to_signed(message.getOriginalPositions(), "original positions"));
+  rope.attention_factor = message.getAttentionFactor();
+  rope.beta_fast = message.getBetaFast();
+  rope.beta_slow = message.getBetaSlow();
+  rope.low_freq_factor = message.getLowFreqFactor();
+  rope.high_freq_factor = message.getHighFreqFactor();
+  rope.short_factors = to_vector<float>(message.getShortFactors());
+  rope.long_factors = to_vector<float>(message.getLongFactors());
+  SUTURE_ASSIGN_OR_RETURN(rope.fixed_length, to_signed(message.getFixedLength(), "fixed length"));
+  return rope;
+}
+
 Status read_rope(schema::StreamInfo::Reader message, StreamInfo& info) {
   switch (message.getRopePairing()) {
     case schema::RopePairing::HALVES: info.rope_pairing = RopePairing::kHalves; break;
     case schema::RopePairing::NEIGHBOURS: info.rope_pairing = RopePairing::kNeighbours; break;
     default: return fail(ErrorCode::kCorrupt, "unknown RoPE pairing", "stream info");
   }
-  for (auto part : message.getRopeEpochs()) {
-    RopeEpoch epoch;
-    SUTURE_ASSIGN_OR_RETURN(epoch.first_token, to_signed(part.getFirstToken(), "first token"));
-    epoch.frequencies = to_vector<float>(part.getFrequencies());
-    epoch.attention_factor = part.getAttentionFactor();
-    info.rope_epochs.push_back(std::move(epoch));
+  for (auto part : message.getRopes()) {
+    SUTURE_ASSIGN_OR_RETURN(RopeSchedule rope, read_schedule(part));
+    info.ropes.push_back(std::move(rope));
   }
+  info.layer_ropes = to_vector<int32_t>(message.getLayerRopes());
   return {};
 }
 

@@ -12,17 +12,9 @@
 #include "bus/ids.h"
 #include "kernels/kv_layout.h"
 #include "kernels/rope.h"
+#include "kernels/rope_schedule.h"
 
 namespace suture {
-
-// The rotation of rows from `first_token` on, up to the next epoch.
-struct RopeEpoch {
-  int64_t first_token = 0;
-  std::vector<float> frequencies;  // [head_dim / 2] radians per position
-  float attention_factor = 1;      // multiplies cos and sin
-
-  bool operator==(const RopeEpoch&) const = default;
-};
 
 enum class PositionRule : uint8_t {
   kPrefix,   // other text, placed before the reader's own: always visible
@@ -40,7 +32,10 @@ struct StreamInfo {
   std::string model_fingerprint;  // same string: same weights, tokenizer and RoPE
   KvShape shape;
   RopePairing rope_pairing = RopePairing::kHalves;
-  std::vector<RopeEpoch> rope_epochs;  // by first_token; the first starts at 0
+  // How rows are rotated, by the epoch that the control memory holds for each token. Several where
+  // layers differ, and then layer_ropes says which is whose.
+  std::vector<RopeSchedule> ropes;
+  std::vector<int32_t> layer_ropes;    // [n_layers] index into ropes; or empty: the first for all
   std::vector<int32_t> token_ids;      // known when the stream opens
   std::vector<uint64_t> text_offsets;  // [token_ids] end of each token in the text, bytes; or empty
   VisibilityRule visibility;

@@ -161,6 +161,19 @@ TEST_F(StreamReaderTest, DamageAfterAttachMovesNoAccess) {
   EXPECT_EQ(writer_->committed(0), 0);
 }
 
+TEST_F(StreamReaderTest, RopeEpochsComeWithTheRowsAndAreBounded) {
+  StreamReader reader = view_->attach(writer_->id()).value();
+  writer_->set_rope_epoch(0, 5, 0);
+  writer_->set_rope_epoch(5, 2, 40);
+  for (int32_t layer = 0; layer < 3; ++layer) writer_->commit(layer, 7);
+  EXPECT_EQ(reader.rope_epoch(4), 0);
+  EXPECT_EQ(reader.rope_epoch(5), 40);
+  EXPECT_EQ(reader.rope_epoch(6), 40);
+  slab_->control().epochs(writer_->id().slot)[6] = ~0u;
+  EXPECT_EQ(reader.rope_epoch(6), kMaxRopeEpoch);
+  EXPECT_EQ(writer_->rope_epoch(6), 40);  // the owner knows for itself
+}
+
 TEST_F(StreamReaderTest, MapRefusesAnotherSlabsPayload) {
   SlabOptions options;
   options.shape = small_shape();

@@ -3,6 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "bus/stream_info.h"
@@ -22,11 +25,18 @@ struct Rotation {
 // The rotation of each row of a stream, as its owner has announced it.
 class StreamRotations {
  public:
-  explicit StreamRotations(const StreamInfo& info) : epochs_(info.rope_epochs) {}
-  Rotation at(int32_t layer, int64_t entry) const;
+  // The stream says how it is rotated: info.ropes is not empty.
+  explicit StreamRotations(const StreamInfo& info)
+      : head_dim_(info.shape.head_dim), ropes_(info.ropes), layer_ropes_(info.layer_ropes) {}
+  // `epoch` is that of the row, as the bus has it.
+  Rotation at(int32_t layer, int64_t epoch);
 
  private:
-  std::vector<RopeEpoch> epochs_;
+  int32_t head_dim_;
+  std::vector<RopeSchedule> ropes_;
+  std::vector<int32_t> layer_ropes_;
+  std::map<std::pair<int32_t, int64_t>, RopeTable>
+      tables_;  // by rope and epoch, as they are needed
 };
 
 // Those of a model's own rows.
@@ -40,8 +50,9 @@ class OwnRotations {
   std::vector<LayerRule> layer_rules_;  // [n_layers]
 };
 
-// Whether the rows of the stream are rotated as the model's own, up to a constant shift of
-// positions, for which a turned query makes up.
-bool same_rotation(const ModelConfig& master, const StreamInfo& slave);
+// Whether the rows of the stream are rotated as the model's own layers that meet them, up to a
+// constant shift of positions, for which a turned query makes up. `layer_map` as in SourceLink.
+bool same_rotation(const ModelConfig& master, const StreamInfo& slave,
+                   std::span<const int32_t> layer_map);
 
 }  // namespace suture

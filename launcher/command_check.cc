@@ -36,7 +36,7 @@ Result<CheckReport> make_report(const std::string& topology) {
   CheckReport report;
   SUTURE_ASSIGN_OR_RETURN(report.memory, launch_memory(spec, available_memory_bytes()));
   SUTURE_ASSIGN_OR_RETURN(report.slaves, compare_models(spec));
-  report.warnings = launch_warnings(spec);
+  SUTURE_ASSIGN_OR_RETURN(report.warnings, launch_warnings(spec));
   report.verdict = judge(spec, report);
   return report;
 }

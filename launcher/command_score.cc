@@ -21,6 +21,7 @@ struct ScoreOptions : ModelOptions {
   std::string text_file;
   bool special = false;
   int64_t greedy = 0;
+  std::string kernels = "prefill";
 };
 
 // The text's tokens, after the model's own beginning-of-text token where its rule says so.
@@ -50,7 +51,8 @@ CommandResult run_score(const ScoreOptions& options) {
                               : read_token_ids(options.ids_file, model->config().vocab_size));
   SUTURE_ASSIGN_OR_RETURN(const auto cache,
                           make_cache(*model, options, std::ssize(ids) + options.greedy));
-  SUTURE_ASSIGN_OR_RETURN(const Score result, score(*model, *cache, ids, options.greedy));
+  const MatmulPath path = options.kernels == "decode" ? MatmulPath::kDecode : MatmulPath::kPrefill;
+  SUTURE_ASSIGN_OR_RETURN(const Score result, score(*model, *cache, ids, options.greedy, path));
   nlohmann::json json = {{"tokens", ids},
                          {"mean_nll", result.mean_nll},
                          {"token_nll", result.token_nll},
@@ -79,6 +81,10 @@ void add_score_command(CLI::App& app, CommandContext& context) {
                     "Special tokens written out in the text become their ids");
   command->add_option("--greedy", options->greedy, "Also decode this many tokens greedily")
       ->check(CLI::Range(0, 1 << 20));
+  command
+      ->add_option("--kernels", options->kernels,
+                   "Read with the kernels of prompts (float32) or of generated tokens (8-bit)")
+      ->check(CLI::IsMember({"prefill", "decode"}));
   context.set_action(command, [options] { return run_score(*options); });
 }
 

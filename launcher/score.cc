@@ -84,12 +84,13 @@ Result<std::vector<int32_t>> decode_greedily(LanguageModel& model, KvCache& cach
 }  // namespace
 
 Result<Score> score(LanguageModel& model, KvCache& cache, std::span<const int32_t> ids,
-                    int64_t greedy) {
+                    int64_t greedy, MatmulPath path) {
   Score result;
   SUTURE_ASSIGN_OR_RETURN(LogitsReader reader, LogitsReader::create(model));
   PrefillArgs args;
   args.token_ids = ids;
   args.cache = &cache;
+  args.path = path;
   args.on_logits = [&](int64_t row, const float* logits) -> Status {
     SUTURE_ASSIGN_OR_RETURN(result.logsumexp, reader.log_sum_exp(logits));
     const auto next = static_cast<size_t>(row) + 1;

@@ -20,8 +20,9 @@ struct Score {
   std::vector<int32_t> greedy;                 // what follows, end tokens ignored
 };
 
+// `path` says with which kernels the ids are read.
 // `cache` must be empty and have room for ids and `greedy` further tokens.
 Result<Score> score(LanguageModel& model, KvCache& cache, std::span<const int32_t> ids,
-                    int64_t greedy);
+                    int64_t greedy, MatmulPath path = MatmulPath::kPrefill);
 
 }  // namespace suture

@@ -31,10 +31,11 @@ constexpr std::array<std::string_view, 2> kBusKeys = {"max_seq_len", "max_sequen
 constexpr std::array<std::string_view, 9> kSamplingKeys = {
     "temperature",       "top_k", "top_p",      "min_p", "repetition_penalty",
     "repetition_window", "seed",  "max_tokens", "stop"};
-constexpr std::array<std::string_view, 10> kModelKeys = {
-    "name",   "role",      "path",        "device", "threads",
-    "system", "documents", "chat_format", "fusion", "on_failure"};
-constexpr std::array<std::string_view, 2> kPlannedModelKeys = {"rope_length", "rope_scaling"};
+constexpr std::array<std::string_view, 13> kModelKeys = {
+    "name",         "role",        "path",         "device", "threads",
+    "system",       "documents",   "chat_format",  "fusion", "on_failure",
+    "rope_scaling", "rope_length", "rope_crossing"};
+constexpr std::array<std::string_view, 3> kRopeKeys = {"type", "factor", "original"};
 constexpr std::array<std::string_view, 6> kFusionKeys = {"mode", "position", "layer_map",
                                                          "norm", "gain",     "lag"};
 constexpr std::array<std::string_view, 5> kPlannedFusionKeys = {"projector", "sink", "reread",
@@ -210,8 +211,39 @@ Status check_role(const TomlReader& reader, const ModelSpec& model) {
   return {};
 }
 
+// What stands in place of the file's own rope scaling. The tables of longrope are in files only.
+Status read_rope(const TomlReader& reader, ModelSpec& model) {
+  SUTURE_ASSIGN_OR_RETURN(model.rope_length, reader.integer("rope_length", 0, 1, int64_t{1} << 30));
+  SUTURE_ASSIGN_OR_RETURN(model.rope_crossing,
+                          reader.choice<RopeCrossing>(
+                              "rope_crossing", model.rope_crossing,
+                              {{"keep", RopeCrossing::kKeep}, {"reread", RopeCrossing::kReread}}));
+  if (model.rope_crossing == RopeCrossing::kReread && model.role == Role::kSlave)
+    return reader.refuse("rope_crossing",
+                         "a slave keeps the rotation of what it has read: others read it too",
+                         "remove the key, or fix the slave's frequencies with rope_length");
+  if (!reader.has("rope_scaling")) return {};
+  SUTURE_ASSIGN_OR_RETURN(const TomlReader rope, reader.table("rope_scaling"));
+  SUTURE_RETURN_IF_ERROR(rope.check_keys(kRopeKeys, {}));
+  if (!rope.has("type")) return rope.refuse("type", "'type' is missing");
+  RopeScalingOverride scaling;
+  SUTURE_ASSIGN_OR_RETURN(scaling.scaling,
+                          rope.choice<RopeScaling>("type", RopeScaling::kNone,
+                                                   {{"none", RopeScaling::kNone},
+                                                    {"linear", RopeScaling::kLinear},
+                                                    {"dynamic", RopeScaling::kDynamic},
+                                                    {"yarn", RopeScaling::kYarn},
+                                                    {"llama3", RopeScaling::kLlama3}}));
+  SUTURE_ASSIGN_OR_RETURN(const double factor, rope.number("factor", 1, 1, 1e6));
+  scaling.factor = static_cast<float>(factor);
+  SUTURE_ASSIGN_OR_RETURN(scaling.original_positions,
+                          rope.integer("original", 0, 1, int64_t{1} << 30));
+  model.rope_scaling = scaling;
+  return {};
+}
+
 Result<ModelSpec> read_model(const TomlReader& reader, const std::filesystem::path& folder) {
-  SUTURE_RETURN_IF_ERROR(reader.check_keys(kModelKeys, kPlannedModelKeys));
+  SUTURE_RETURN_IF_ERROR(reader.check_keys(kModelKeys, {}));
   for (std::string_view name : {"name", "role", "path"})
     if (!reader.has(name)) return reader.refuse(name, fmt::format("'{}' is missing", name));
   ModelSpec model;
@@ -233,6 +265,7 @@ Result<ModelSpec> read_model(const TomlReader& reader, const std::filesystem::pa
       model.on_failure,
       reader.choice<OnFailure>("on_failure", model.on_failure,
                                {{"degrade", OnFailure::kDegrade}, {"fail", OnFailure::kFail}}));
+  SUTURE_RETURN_IF_ERROR(read_rope(reader, model));
   SUTURE_ASSIGN_OR_RETURN(const TomlReader fusion, reader.table("fusion"));
   SUTURE_RETURN_IF_ERROR(read_fusion(fusion, model.fusion));
   SUTURE_RETURN_IF_ERROR(read_documents(reader, folder, model));

@@ -170,6 +170,33 @@ TEST_F(TopologyTest, UnknownKeysNameTheNearest) {
                "t.toml:1: buss", "unknown key");
 }
 
+TEST_F(TopologyTest, RopeKeysReplaceWhatTheFileSays) {
+  const auto plain = parse_slave("");
+  EXPECT_EQ(plain->models[1].rope_scaling, std::nullopt);
+  EXPECT_EQ(plain->models[1].rope_length, 0);
+  EXPECT_EQ(plain->models[1].rope_crossing, RopeCrossing::kKeep);
+  const auto scaled = parse_slave(
+      "rope_length = 65536\nrope_scaling = { type = \"yarn\", factor = 4, original = 32768 }");
+  ASSERT_TRUE(scaled) << scaled.error().message();
+  EXPECT_EQ(scaled->models[1].rope_scaling, (RopeScalingOverride{RopeScaling::kYarn, 4, 32768}));
+  EXPECT_EQ(scaled->models[1].rope_length, 65536);
+  const auto reread = parse(std::string(kMaster) + "rope_crossing = \"reread\"\n");
+  ASSERT_TRUE(reread) << reread.error().message();
+  EXPECT_EQ(reread->models[0].rope_crossing, RopeCrossing::kReread);
+  expect_error(parse_slave("rope_crossing = \"reread\""), ErrorCode::kInvalidArgument,
+               "t.toml:9: model[1].rope_crossing", "a slave keeps the rotation");
+  expect_error(parse_slave("rope_scaling = { type = \"longrope\" }"), ErrorCode::kInvalidArgument,
+               "rope_scaling.type", "\"dynamic\"");
+  expect_error(parse_slave("rope_scaling = { factor = 2 }"), ErrorCode::kInvalidArgument,
+               "rope_scaling.type", "'type' is missing");
+  expect_error(parse_slave("rope_scaling = { type = \"linear\", factor = 0.5 }"),
+               ErrorCode::kInvalidArgument, "rope_scaling.factor", "expected a number from 1");
+  expect_error(parse_slave("rope_scaling = { kind = \"linear\" }"), ErrorCode::kInvalidArgument,
+               "rope_scaling.kind", "unknown key");
+  expect_error(parse_slave("rope_length = 0"), ErrorCode::kInvalidArgument, "rope_length",
+               "expected an integer from 1");
+}
+
 TEST_F(TopologyTest, WhatIsNotBuiltYetIsRefusedByName) {
   for (const char* key : {"projector", "sink", "reread", "draft", "apply"})
     expect_error(parse_slave(std::string("fusion = { ") + key + " = 1 }"), ErrorCode::kUnsupported,
@@ -177,8 +204,7 @@ TEST_F(TopologyTest, WhatIsNotBuiltYetIsRefusedByName) {
   for (const char* mode : {"project", "transfer"})
     expect_error(parse_slave(std::string("fusion = { mode = \"") + mode + "\" }"),
                  ErrorCode::kUnsupported, "model[1].fusion.mode", mode);
-  for (const char* line : {"rope_length = 100", "rope_scaling = \"yarn\"", "device = \"cuda:0\"",
-                           "device = \"host2:cuda:1\""})
+  for (const char* line : {"device = \"cuda:0\"", "device = \"host2:cuda:1\""})
     expect_error(parse_slave(line), ErrorCode::kUnsupported, "t.toml:9", "not supported");
   for (const char* line : {"gpu_sharing = \"mps\"\n"})
     expect_error(parse(line + std::string(kMaster)), ErrorCode::kUnsupported, "t.toml:1",

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <thread>
 
 #include "bus/slab.h"
@@ -41,6 +42,30 @@ TEST_F(BusKvCacheTest, GivesTheSameBitsAsTheHeap) {
     EXPECT_EQ(read_rows(*model_, *cache_, layer).key, read_rows(*model_, *heap, layer).key);
     EXPECT_EQ(read_rows(*model_, *cache_, layer).value, read_rows(*model_, *heap, layer).value);
   }
+}
+
+TEST_F(BusKvCacheTest, ReadersLearnTheRopeEpochOfEachRow) {
+  const auto model = load_tiny("qwen2_rope_dynamic");  // limit 32
+  SlabOptions options;
+  options.shape = model->config().kv_shape();
+  options.max_seq_len = 64;
+  options.max_sequences = 1;
+  options.owner = PeerId{1};
+  const auto slab = Slab::create(options).value();
+  StreamInfo info;
+  info.shape = options.shape;
+  info.ropes = model->config().ropes;
+  BusKvCache cache(slab->open_stream(info, 64).value());
+  const auto view = SlabView::map(slab->payload_fd(), slab->control_fd(), PeerId{2}).value();
+  const StreamReader reader = view->attach(cache.writer().id()).value();
+  PrefillArgs args;
+  const std::vector<int32_t> ids(31, 5);
+  args.token_ids = ids;
+  args.cache = &cache;
+  ASSERT_TRUE(model->prefill(args));
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(model->decode(7, cache));
+  for (const auto& [token, epoch] : std::map<int64_t, int64_t>{{0, 0}, {31, 0}, {32, 33}, {33, 34}})
+    EXPECT_EQ(reader.rope_epoch(token), epoch) << token;
 }
 
 // The master's layer l starts as soon as the slave's layer l is there.

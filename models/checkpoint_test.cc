@@ -1,5 +1,6 @@
 #include "models/checkpoint.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -229,6 +230,58 @@ TEST_F(FolderTest, MissingFieldsHaveTheDefaultsOfTheFamily) {
   EXPECT_EQ((*qwen2)->config().max_positions, 32768);
 }
 
+TEST_F(FolderTest, FamiliesDifferInTheFieldsOfTheConfiguration) {
+  const auto config_of = [&](std::string_view text) {
+    const auto checkpoint = open_with(text);
+    EXPECT_TRUE(checkpoint) << checkpoint.error().message();
+    EXPECT_EQ((*checkpoint)->config().unsupported, "");
+    return (*checkpoint)->config();
+  };
+  const ModelConfig gemma = config_of(R"({"model_type": "gemma", "hidden_act": "gelu"})");
+  EXPECT_EQ(gemma.activation, Activation::kGeluTanh);
+  EXPECT_EQ(gemma.norm_offset, 1);
+  EXPECT_TRUE(gemma.tied_embeddings);
+  const ModelConfig gemma2 = config_of(R"({"model_type": "gemma2", "num_hidden_layers": 3})");
+  EXPECT_EQ(gemma2.score_cap, 50);
+  EXPECT_EQ(gemma2.logit_cap, 30);
+  EXPECT_EQ(gemma2.attention_scale, 1 / 16.0f);
+  EXPECT_THAT(gemma2.layer_rules,
+              ElementsAre(LayerRule{4096, 0}, LayerRule{0, 0}, LayerRule{4096, 0}));
+  const ModelConfig gemma3 = config_of(R"({"model_type": "gemma3_text", "num_hidden_layers": 6,
+      "rope_scaling": {"rope_type": "linear", "factor": 8.0}})");
+  EXPECT_EQ(gemma3.layer_rules[4], (LayerRule{4096, kLocalRope}));
+  EXPECT_EQ(gemma3.layer_rules[5], (LayerRule{0, kGlobalRope}));
+  EXPECT_EQ(gemma3.ropes[kGlobalRope].scaling, RopeScaling::kLinear);
+  EXPECT_EQ(gemma3.ropes[kLocalRope].scaling, RopeScaling::kNone);
+  const ModelConfig qwen2 = config_of(R"({"model_type": "qwen2", "use_sliding_window": true,
+      "num_hidden_layers": 3, "max_window_layers": 1, "sliding_window": 100})");
+  EXPECT_THAT(qwen2.layer_rules,
+              ElementsAre(LayerRule{0, 0}, LayerRule{100, 0}, LayerRule{100, 0}));
+  EXPECT_EQ(config_of(R"({"model_type": "qwen2"})").layer_rules[31], LayerRule{});
+  const ModelConfig mistral = config_of(R"({"model_type": "mistral", "sliding_window": null})");
+  EXPECT_EQ(mistral.family, Family::kLlama);
+  EXPECT_EQ(mistral.n_kv_heads, 8);
+  EXPECT_EQ(mistral.layer_rules[0].window, 0);
+  EXPECT_EQ(config_of(R"({"model_type": "phi3", "sliding_window": 2047})").layer_rules[0].window,
+            2047);
+}
+
+// DeepSeek states the attention factor of yarn as a quotient: (0.1 m ln f + 1) / (0.1 a ln f + 1).
+TEST_F(FolderTest, YarnMayStateItsAttentionFactor) {
+  const auto factor_of = [&](std::string_view more) {
+    const auto checkpoint = open_with(fmt::format(
+        R"({{"model_type": "llama", "rope_scaling": {{"rope_type": "yarn", "factor": 4.0, {}
+            "original_max_position_embeddings": 512}}}})",
+        more));
+    EXPECT_TRUE(checkpoint) << checkpoint.error().message();
+    const ModelConfig& config = (*checkpoint)->config();
+    return rope_table(config.ropes.at(0), config.head_dim, 0).attention_factor;
+  };
+  EXPECT_FLOAT_EQ(factor_of(""), 1.1386294f);
+  EXPECT_FLOAT_EQ(factor_of(R"("attention_factor": 0.9,)"), 0.9f);
+  EXPECT_FLOAT_EQ(factor_of(R"("mscale": 0.707, "mscale_all_dim": 1.0,)"), 0.96432691f);
+}
+
 TEST_F(FolderTest, RefusesValuesOfTheWrongType) {
   const auto text = open_with(R"({"model_type": "llama", "hidden_size": "64"})");
   ASSERT_FALSE(text);
@@ -247,6 +300,7 @@ TEST_F(FolderTest, NamesFeaturesItCannotRun) {
       {R"({"model_type": "llama", "rope_scaling": {"rope_type": "xpos"}})", "'xpos'"},
       {R"({"model_type": "qwen2", "rope_scaling": "dynamic"})", "of a form"},
       {R"({"model_type": "llama", "hidden_act": "gelu"})", "activation 'gelu'"},
+      {R"({"model_type": "gemma", "hidden_activation": "gelu"})", "activation 'gelu'"},
       {R"({"model_type": "gemma2", "layer_types": ["chunked_attention"]})", "'layer_types'"},
       {R"({"model_type": "phi3", "partial_rotary_factor": 0.75})", "rotating 0.75"},
       {R"({"model_type": "llama", "attention_bias": true})", "biases"},

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
 
 #include "models/test_models.h"
@@ -66,6 +68,49 @@ TEST_P(ForwardTest, ChunksGiveTheSameBits) {
     EXPECT_EQ(logits, whole) << "chunks of " << chunk;
     for (int32_t layer = 0; layer < model_->config().n_layers; ++layer)
       EXPECT_EQ(read_rows(*model_, *cache, layer).key, read_rows(*model_, *whole_cache, layer).key);
+  }
+}
+
+// Embeddings so small that epsilon is nine tenths of what the norms divide by: 1e-6 in place of
+// 1e-5 would treble the values. Attention and MLP add nothing, so the formulas are short.
+TEST(ForwardNormTest, EpsilonReachesTheNorms) {
+  constexpr double kEps = 1e-5;  // of one_layer_metadata()
+  constexpr size_t kHidden = 8;
+  std::map<std::string, std::vector<float>> tensors;
+  GgufBuilder builder = one_layer_metadata();
+  for (const auto& [name, dims] : one_layer_tensors()) {
+    const bool silent = name == "blk.0.attn_output.weight" || name == "blk.0.ffn_down.weight";
+    const float scale = silent ? 0 : name == "token_embd.weight" ? 1e-3f : 1;
+    std::vector<float> values(dims[0] * (dims.size() > 1 ? dims[1] : 1));
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = scale * std::sin(static_cast<float>(i + 1));
+    builder.tensor(name, dims, GgufBuilder::kF32, std::as_bytes(std::span(values)));
+    tensors[std::string(name)] = values;
+  }
+  const TemporaryFile file(builder.build());
+  const auto model = LanguageModel::load(file.path(), {}).value();
+  auto cache = model->make_cache(32).value();
+  const int32_t id = 3;
+  const auto logits = prompt_logits(*model, std::span(&id, 1), *cache);
+
+  const float* x = &tensors["token_embd.weight"][static_cast<size_t>(id) * kHidden];
+  double squares = 0;
+  for (size_t i = 0; i < kHidden; ++i) squares += static_cast<double>(x[i]) * x[i];
+  const double root = std::sqrt(squares / kHidden + kEps);
+  ASSERT_LT(squares / kHidden, kEps / 9);
+  const auto normed_dot = [&](const std::string& norm, const std::string& matrix, size_t row) {
+    double sum = 0;
+    for (size_t i = 0; i < kHidden; ++i)
+      sum += x[i] / root * tensors[norm][i] * tensors[matrix][row * kHidden + i];
+    return sum;
+  };
+  for (size_t token = 0; token < logits.size(); ++token)
+    EXPECT_NEAR(logits[token], normed_dot("output_norm.weight", "token_embd.weight", token), 1e-6);
+  const KvRows rows = read_rows(*model, *cache, 0);  // at position 0 nothing turns
+  for (size_t i = 0; i < rows.key.size(); ++i) {
+    EXPECT_NEAR(rows.key[i], normed_dot("blk.0.attn_norm.weight", "blk.0.attn_k.weight", i), 1e-5);
+    EXPECT_NEAR(rows.value[i], normed_dot("blk.0.attn_norm.weight", "blk.0.attn_v.weight", i),
+                1e-5);
   }
 }
 

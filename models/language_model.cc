@@ -61,6 +61,13 @@ Result<std::unique_ptr<KvCache>> LanguageModel::make_cache(int64_t capacity) {
   return make_heap_kv_cache(*device_, config().kv_shape(), capacity);
 }
 
+// Lengths only grow along a sequence, and epochs with them, so its ends speak for all between.
+bool LanguageModel::rotated_for(const KvCache& cache, int64_t length) const {
+  if (cache.size() == 0) return true;
+  const int64_t epoch = rope_epoch(config_.ropes, length);
+  return cache.rope_epoch(0) == epoch && cache.rope_epoch(cache.size() - 1) == epoch;
+}
+
 Result<const float*> LanguageModel::prefill(const PrefillArgs& args) {
   if (args.token_ids.empty() || args.cache == nullptr)
     return fail(ErrorCode::kInvalidArgument, "a prompt needs a token and a K/V cache", "prefill");
@@ -86,7 +93,7 @@ Result<const float*> LanguageModel::run_chunk(const PrefillArgs& args, int64_t b
   if (args.on_chunk) SUTURE_RETURN_IF_ERROR(args.on_chunk(first_entry, first_entry + rows));
   ForwardArgs pass;
   pass.token_ids = args.token_ids.subspan(static_cast<size_t>(begin), static_cast<size_t>(rows));
-  pass.path = MatmulPath::kPrefill;
+  pass.path = args.path;
   pass.cache = args.cache;
   pass.plan = args.plan;
   pass.gate = args.gate;

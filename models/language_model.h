@@ -23,6 +23,8 @@ struct PrefillArgs {
   KvCache* cache = nullptr;
   const SequencePlan* plan = nullptr;  // nullptr = the sequence alone
   const LayerGate* gate = nullptr;     // may be nullptr
+  // The kernels of generated tokens can be asked for, to measure what they lose.
+  MatmulPath path = MatmulPath::kPrefill;
 
   // Called before each chunk with the entries [begin, end) that it will write. May be empty.
   std::function<Status(int64_t begin, int64_t end)> on_chunk;
@@ -57,6 +59,9 @@ class LanguageModel {
 
   // K/V of one sequence of at most `capacity` tokens, on this model's device.
   Result<std::unique_ptr<KvCache>> make_cache(int64_t capacity);
+
+  // Whether all entries of the cache were rotated as a text of `length` positions rotates them.
+  bool rotated_for(const KvCache& cache, int64_t length) const;
 
   // Runs a prompt in chunks cut at multiples of kPrefillGrid of the cache's entries, and returns
   // the logits [vocab] of its last row in device memory, valid until the next pass.

@@ -18,6 +18,12 @@ struct RopeScalingOverride {
   bool operator==(const RopeScalingOverride&) const = default;
 };
 
+// What happens to the entries of a sequence when its length moves the rope to other tables.
+enum class RopeCrossing : uint8_t {
+  kKeep,    // they keep the rotation they were written with
+  kReread,  // the whole sequence is read again as a new stream
+};
+
 struct LoadOptions {
   std::string device = "cpu";  // as in open_device()
   int threads = 1;             // 0 = one per core
