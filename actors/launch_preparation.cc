@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <optional>
 
 #include "models/checkpoint.h"
 
@@ -42,14 +43,6 @@ Result<OpenedModels> open_models(const LaunchSpec& spec) {
   return models;
 }
 
-CompatibilitySide side(const OpenedModel& model, const ModelConfig& config) {
-  return {config, *model.tokenizer, model.norms ? &*model.norms : nullptr};
-}
-
-bool other_vocabulary(const OpenedModel& a, const OpenedModel& b) {
-  return a.tokenizer->vocabulary_hash() != b.tokenizer->vocabulary_hash();
-}
-
 // The configuration that the model will run with.
 Result<ModelConfig> config_of(const ModelSpec& spec, const OpenedModel& model) {
   ModelConfig config = model.config;
@@ -57,6 +50,14 @@ Result<ModelConfig> config_of(const ModelSpec& spec, const OpenedModel& model) {
   SUTURE_RETURN_IF_ERROR(
       override_rope({.rope_scaling = spec.rope_scaling, .rope_length = spec.rope_length}, config));
   return config;
+}
+
+CompatibilitySide side(const ModelConfig& config, const OpenedModel& model) {
+  return {config, *model.tokenizer, model.norms ? &*model.norms : nullptr};
+}
+
+bool other_vocabulary(const OpenedModel& a, const OpenedModel& b) {
+  return a.tokenizer->vocabulary_hash() != b.tokenizer->vocabulary_hash();
 }
 
 Result<std::vector<SlaveReport>> compare(const LaunchSpec& spec, const OpenedModels& models) {
@@ -71,7 +72,7 @@ Result<std::vector<SlaveReport>> compare(const LaunchSpec& spec, const OpenedMod
                                    .layer_map = model.fusion.layer_map,
                                    .master_norms = model.fusion.norm == NormSource::kMaster};
     reports.push_back(
-        {model.name, check_compatibility(side(master, master_config), side(slave, config), rules)});
+        {model.name, check_compatibility(side(master_config, master), side(config, slave), rules)});
   }
   return reports;
 }
@@ -201,6 +202,19 @@ Status check_lengths(const LaunchSpec& spec, const std::vector<ModelContext>& co
   return {};
 }
 
+std::optional<std::string> reread_warning(const ModelSpec& master, const ModelConfig& config) {
+  const auto rereads = [](const RopeSchedule& rope) {
+    return rope.scaling == RopeScaling::kDynamic && rope.fixed_length == 0;
+  };
+  const auto dynamic = std::ranges::find_if(config.ropes, rereads);
+  if (master.rope_crossing != RopeCrossing::kReread || dynamic == config.ropes.end())
+    return std::nullopt;
+  return fmt::format(
+      "model '{}': rope_crossing = \"reread\" with dynamic rope scaling reads the whole text again "
+      "at every token above {}; rope_length = N fixes the frequencies instead",
+      master.name, dynamic->original_positions);
+}
+
 }  // namespace
 
 Result<std::vector<SlaveReport>> compare_models(const LaunchSpec& spec) {
@@ -210,25 +224,16 @@ Result<std::vector<SlaveReport>> compare_models(const LaunchSpec& spec) {
 
 Result<std::vector<std::string>> launch_warnings(const LaunchSpec& spec) {
   std::vector<std::string> warnings;
+  const ModelSpec& master = spec.master();
+  SUTURE_ASSIGN_OR_RETURN(const OpenedModels models, open_models(spec));
+  SUTURE_ASSIGN_OR_RETURN(const ModelConfig config, config_of(master, models.at(master.path)));
+  if (auto warning = reread_warning(master, config)) warnings.push_back(*std::move(warning));
   const auto slaves = static_cast<int64_t>(spec.models.size()) - 1;
   const int64_t most = spec.max_seq_len * (1 + slaves);
   if (spec.stitch_until && slaves > 0 && most < *spec.stitch_until)
     warnings.push_back(
         fmt::format("stitch_until = {} is never reached: max_seq_len x (1 + slaves) = {} x {} = {}",
                     *spec.stitch_until, spec.max_seq_len, 1 + slaves, most));
-  const ModelSpec& master = spec.master();
-  SUTURE_ASSIGN_OR_RETURN(const OpenedModels models, open_models(spec));
-  SUTURE_ASSIGN_OR_RETURN(const ModelConfig config, config_of(master, models.at(master.path)));
-  const auto rereads = [](const RopeSchedule& rope) {
-    return rope.scaling == RopeScaling::kDynamic && rope.fixed_length == 0;
-  };
-  const auto dynamic = std::ranges::find_if(config.ropes, rereads);
-  if (master.rope_crossing == RopeCrossing::kReread && dynamic != config.ropes.end())
-    warnings.push_back(
-        fmt::format("model '{}': rope_crossing = \"reread\" with dynamic rope scaling reads the "
-                    "whole text again at every "
-                    "token above {}; rope_length = N fixes the frequencies instead",
-                    master.name, dynamic->original_positions));
   return warnings;
 }
 

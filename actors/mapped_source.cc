@@ -42,8 +42,9 @@ Status MappedSource::map(const StreamReader& reader, const TokenAlignment* align
     const int64_t slave_entry =
         alignment == nullptr ? done : alignment->matches()[static_cast<size_t>(done)].slave_entry;
     if (slave_entry < 0) continue;
+    const int64_t length = std::max(setup_.prompt_length, position_of(done) + 1);
     const Rotation slave = slave_rotations_.at(slave_layer, reader.rope_epoch(slave_entry));
-    const Rotation master = master_rotations_.at(layer, done);
+    const Rotation master = master_rotations_.at(layer, rope_epoch(setup_.master.ropes, length));
     if (run.slave_entries.empty() || run.slave != slave || run.master != master) {
       SUTURE_RETURN_IF_ERROR(write(reader, layer, run));
       run = {done, slave, master, {}, {}};

@@ -24,6 +24,9 @@ struct MappedSourceSetup {
   std::vector<int32_t> layer_map;        // see SourceLink
   std::vector<PlannedSegment> segments;  // in rising order of entries
   int64_t capacity = 0;                  // mapped entries
+  // Positions of the master's prompt: its rows have the RoPE epoch of the whole prompt, later ones
+  // that of their own position.
+  int64_t prompt_length = 0;
 };
 
 class MappedSource {
@@ -54,8 +57,8 @@ class MappedSource {
 
   Stream& stream_;
   const MappedSourceSetup setup_;
-  StreamRotations slave_rotations_;
-  const OwnRotations master_rotations_;
+  Rotations slave_rotations_;
+  Rotations master_rotations_;
   std::unique_ptr<KvCache> cache_;
   std::vector<int64_t> mapped_;  // [n_layers] entries below are there
 };

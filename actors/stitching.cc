@@ -123,14 +123,17 @@ Status Stitching::align_text(Source& source) const {
 
 Status Stitching::map_rows(Source& source, const StreamInfo& info) const {
   const SourceLink& link = *source.link;
+  if (link.segments.empty() || !sees_any(link)) return {};
   const bool as_it_lies =
-      info.shape.dtype == config_.kv_dtype && same_rotation(config_, info, link.layer_map);
-  if (link.segments.empty() || !sees_any(link) || (as_it_lies && !source.alignment)) return {};
+      info.shape.dtype == config_.kv_dtype &&
+      same_rotation(config_, info, link.layer_map, link.segments.front().position);
+  if (as_it_lies && !source.alignment) return {};
   MappedSourceSetup setup{.slave = info,
                           .master = config_,
                           .layer_map = link.layer_map,
                           .segments = link.segments,
-                          .capacity = link.segments.back().end};
+                          .capacity = link.segments.back().end,
+                          .prompt_length = request_.first_new_position};
   if (setup.capacity == PlannedSegment::kOpenEnd)
     setup.capacity = std::ssize(request_.token_ids) + request_.max_tokens;
   SUTURE_ASSIGN_OR_RETURN(source.mapped,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bus/stream_info.h"
+#include "fusion/merge_plan.h"
 #include "kernels/rope_schedule.h"
 #include "models/model_config.h"
 
@@ -22,37 +23,26 @@ struct Rotation {
   bool operator==(const Rotation&) const = default;
 };
 
-// The rotation of each row of a stream, as its owner has announced it.
-class StreamRotations {
+// The rotation of each row of one model, by the layer and the RoPE epoch of the row. Tables are
+// made when they are first asked for, and stay.
+class Rotations {
  public:
-  // The stream says how it is rotated: info.ropes is not empty.
-  explicit StreamRotations(const StreamInfo& info)
-      : head_dim_(info.shape.head_dim), ropes_(info.ropes), layer_ropes_(info.layer_ropes) {}
-  // `epoch` is that of the row, as the bus has it.
+  explicit Rotations(const ModelConfig& config);
+  explicit Rotations(const StreamInfo& info);
+
   Rotation at(int32_t layer, int64_t epoch);
 
  private:
   int32_t head_dim_;
   std::vector<RopeSchedule> ropes_;
-  std::vector<int32_t> layer_ropes_;
-  std::map<std::pair<int32_t, int64_t>, RopeTable>
-      tables_;  // by rope and epoch, as they are needed
+  std::vector<int32_t> layer_ropes_;                         // [n_layers] index into ropes_
+  std::map<std::pair<int32_t, int64_t>, RopeTable> tables_;  // (rope, epoch)
 };
 
-// Those of a model's own rows.
-class OwnRotations {
- public:
-  explicit OwnRotations(const ModelConfig& config);
-  Rotation at(int32_t layer, int64_t entry) const;
-
- private:
-  std::vector<RopeTable> tables_;       // [ropes]
-  std::vector<LayerRule> layer_rules_;  // [n_layers]
-};
-
-// Whether the rows of the stream are rotated as the model's own layers that meet them, up to a
-// constant shift of positions, for which a turned query makes up. `layer_map` as in SourceLink.
+// Whether the stream's rows are rotated by the rules of the model's own, layer for layer as mapped
+// (entries below 0 have no partner), up to a constant shift of positions, for which a turned query
+// makes up.
 bool same_rotation(const ModelConfig& master, const StreamInfo& slave,
-                   std::span<const int32_t> layer_map);
+                   std::span<const int32_t> layer_map, SlavePosition position);
 
 }  // namespace suture

@@ -53,8 +53,8 @@ void print_report(const CheckReport& report) {
       fmt::print("  {:<24} {}: {}\n", "", refused ? "remedy" : "how", row.remedy);
     }
   }
-  for (const std::string& warning : report.warnings) fmt::print("warning: {}\n", warning);
   fmt::print("{}", memory_table(report.memory));
+  for (const std::string& warning : report.warnings) fmt::print("warning: {}\n", warning);
   if (report.verdict) fmt::print("verdict: ok\n");
 }
 
