@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <string_view>
+#include <thread>
 
 #include "base/test_folder.h"
 #include "base/unique_fd.h"
@@ -50,6 +51,15 @@ class LineEditorTest : public testing::Test {
   std::filesystem::path history_file() const { return folder_.path() / "history"; }
   void type(const std::string& keys) const {
     EXPECT_EQ(::write(keyboard_.get(), keys.data(), keys.size()), std::ssize(keys));
+  }
+
+  // Until the editor has taken the keyboard over: from its first read on, after the prompt.
+  void wait_for_editor() const {
+    termios mode{};
+    do {
+      std::this_thread::yield();
+      ASSERT_EQ(::tcgetattr(keyboard_.get(), &mode), 0);
+    } while ((mode.c_lflag & ICANON) != 0);
   }
 
   TestFolder folder_;
@@ -102,7 +112,11 @@ TEST_F(LineEditorTest, ADamagedHistoryIsNoHistory) {
 
 TEST_F(LineEditorTest, CtrlDAtTheBeginningOfALineEnds) {
   const auto editing = editor();
-  type("\x04");
+  // While the terminal still edits lines itself, Ctrl-D is no character.
+  std::jthread user([this] {
+    wait_for_editor();
+    type("\x04");
+  });
   EXPECT_EQ(editing->read("> ").end, LineEnd::kEnd);
 }
 
