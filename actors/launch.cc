@@ -361,7 +361,9 @@ Result<Answer> Launch::ask(const AskOptions& options,
   const std::string ring_name = fmt::format("answer/{}", request);
   SUTURE_ASSIGN_OR_RETURN(auto ring, state.open_ring(ring_name, options.max_tokens));
 
-  AnswerReader reader(ring, state.prepared.encodings->tokenizer(), options.stop, on_text);
+  std::vector<std::string> stops = options.stop;
+  stops.insert(stops.end(), state.prepared.stop.begin(), state.prepared.stop.end());
+  AnswerReader reader(ring, state.prepared.encodings->tokenizer(), std::move(stops), on_text);
   tell_question(state.coordinator, {request, tail, options.max_tokens, options.sampling, ring_name,
                                     options.conversation});
   bool producing = true;

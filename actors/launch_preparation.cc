@@ -77,13 +77,31 @@ Result<std::vector<SlaveReport>> compare(const LaunchSpec& spec, const OpenedMod
   return reports;
 }
 
-// An aligned slave reads what the master reads, whatever its own format.
+// The model's own format, else the master's: an aligned slave reads what the master reads.
 Result<ChatFormat> chat_format(const LaunchSpec& spec, const ModelSpec& model,
                                const Vocabulary& vocabulary) {
-  const std::string& own = model.chat_format;
-  const std::string& name = own.empty() ? spec.master().chat_format : own;
-  if (!name.empty()) return ChatFormat::named(name);
+  for (const ModelSpec* from : {&model, &spec.master()}) {
+    if (from->chat_pieces) return *from->chat_pieces;
+    if (!from->chat_format.empty()) return ChatFormat::named(from->chat_format);
+  }
   return ChatFormat::detect(vocabulary);
+}
+
+// What ends an answer: the model's own end tokens and the format's stop strings that are special
+// tokens. Those that are ordinary text are left in `stop`.
+std::vector<int32_t> end_ids(const Tokenizer& tokenizer, std::vector<std::string>& stop) {
+  std::vector<int32_t> ids;
+  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id)
+    if (tokenizer.is_end(id)) ids.push_back(id);
+  std::erase_if(stop, [&](const std::string& text) {
+    const auto encoded = tokenizer.encode(text, SpecialTokens::kParse);
+    if (encoded.size() != 1) return false;
+    const TokenKind kind = tokenizer.vocabulary().kinds[static_cast<size_t>(encoded[0])];
+    if (kind != TokenKind::kControl && kind != TokenKind::kUserDefined) return false;
+    if (std::ranges::count(ids, encoded[0]) == 0) ids.push_back(encoded[0]);
+    return true;
+  });
+  return ids;
 }
 
 Result<std::vector<std::string>> read_documents(const ModelSpec& model) {
@@ -247,14 +265,14 @@ Result<PreparedLaunch> prepare_launch(const LaunchSpec& spec) {
                           chat_format(spec, spec.master(), master.tokenizer->vocabulary()));
 
   PreparedLaunch prepared;
+  prepared.stop = format.stop;
   prepared.encodings = std::make_unique<EncodingCache>(master.tokenizer, kCachedTexts);
   prepared.prompts = std::make_unique<PromptBuilder>(*prepared.encodings, std::move(format));
   CoordinatorSetup& setup = prepared.setup;
   setup.spec = spec;
   setup.master_layers = master.config.n_layers;
   setup.master_positions = master.config.max_positions;
-  for (int32_t id = 0; id < master.tokenizer->vocab_size(); ++id)
-    if (master.tokenizer->is_end(id)) setup.end_ids.push_back(id);
+  setup.end_ids = end_ids(*master.tokenizer, prepared.stop);
   SUTURE_ASSIGN_OR_RETURN(setup.contexts, read_contexts(spec, models, *prepared.prompts));
   prepared.vocabularies = other_vocabularies(spec, setup.contexts);
   SUTURE_RETURN_IF_ERROR(refuse_empty_slaves(spec, setup.contexts));

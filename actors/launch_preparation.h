@@ -36,6 +36,7 @@ struct PreparedLaunch {
   std::unique_ptr<PromptBuilder> prompts;    // the master's
   // [models] the other vocabularies that each process needs, see ModelLoad.
   std::vector<std::map<std::string, std::filesystem::path>> vocabularies;
+  std::vector<std::string> stop;  // the chat format's ends of an answer that are text
 };
 
 // Refuses what cannot run with both values and the reason; reads the documents.

@@ -9,6 +9,7 @@
 
 #include "fusion/layer_map.h"
 #include "fusion/merge_plan.h"
+#include "models/chat_format.h"
 #include "models/load_options.h"
 #include "models/sampler.h"
 
@@ -38,11 +39,12 @@ struct ModelSpec {
   std::filesystem::path path;  // where the model lies; filled when models are resolved
   std::string device = "cpu";
   int threads = 1;
-  std::optional<std::string> system;                // system prompt; nothing = the format's default
-  std::vector<std::filesystem::path> documents;     // files this model reads, in this order
-  std::string chat_format;                          // empty = recognised from the model
-  std::optional<RopeScalingOverride> rope_scaling;  // in place of the file's
-  int64_t rope_length = 0;                          // positions; 0 = the rope follows the text
+  std::optional<std::string> system;             // system prompt; nothing = the format's default
+  std::vector<std::filesystem::path> documents;  // files this model reads, in this order
+  std::string chat_format;                       // a known name; empty = recognised from the model
+  std::optional<ChatFormat> chat_pieces;         // the format itself, instead of a name
+  std::optional<RopeScalingOverride> rope_scaling;   // in place of the file's
+  int64_t rope_length = 0;                           // positions; 0 = the rope follows the text
   RopeCrossing rope_crossing = RopeCrossing::kKeep;  // the master's
   FusionSpec fusion;                                 // slaves only
   OnFailure on_failure = OnFailure::kDegrade;

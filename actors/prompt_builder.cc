@@ -32,14 +32,18 @@ std::vector<int32_t> PromptBuilder::head(std::string_view system,
                                          const std::vector<std::string>& documents) {
   std::vector<int32_t> ids;
   const Vocabulary& vocabulary = cache_.tokenizer().vocabulary();
-  if (vocabulary.add_bos && vocabulary.bos_id) ids.push_back(*vocabulary.bos_id);
+  const bool begins = vocabulary.add_bos && vocabulary.bos_id;
+  if (begins) ids.push_back(*vocabulary.bos_id);
   const std::string_view text = system.empty() ? format_.default_system : system;
-  if (!text.empty()) {
+  if (format_.system_in_user) append(ids, format_.user_open, SpecialTokens::kParse);
+  if (!text.empty() || format_.system_always) {
     append(ids, format_.system_open, SpecialTokens::kParse);
     append(ids, text, SpecialTokens::kAsText);
     append(ids, format_.system_close, SpecialTokens::kParse);
   }
-  append(ids, format_.user_open, SpecialTokens::kParse);
+  if (!format_.system_in_user) append(ids, format_.user_open, SpecialTokens::kParse);
+  // Pieces from a topology may begin with BOS themselves.
+  if (begins && ids.size() > 1 && ids[1] == ids[0]) ids.erase(ids.begin());
   for (const std::string& document : documents) {
     append(ids, document, SpecialTokens::kAsText);
     append(ids, "\n\n", SpecialTokens::kAsText);

@@ -58,6 +58,32 @@ TEST_F(PromptBuilderTest, TurnsFollowEachOtherAsTheTemplateHasThem) {
   EXPECT_TRUE(prompts_.answer("").empty());
 }
 
+TEST_F(PromptBuilderTest, SystemTextMayBelongToTheUsersTurn) {
+  ChatFormat format = {.system_close = "--", .user_open = "U:", .system_in_user = true};
+  EXPECT_EQ(shown(*tokenizer_, PromptBuilder(cache_, format).head("Be brief.", {"Text."})),
+            "U:Be brief.--Text.\n\n");
+  EXPECT_EQ(shown(*tokenizer_, PromptBuilder(cache_, format).head("", {})), "U:");
+}
+
+TEST_F(PromptBuilderTest, SystemTurnMayBeThereWithoutText) {
+  ChatFormat format = {
+      .system_open = "S:", .system_close = "--", .user_open = "U:", .system_always = true};
+  EXPECT_EQ(shown(*tokenizer_, PromptBuilder(cache_, format).head("", {})), "S:--U:");
+}
+
+TEST_F(PromptBuilderTest, TextBeginsOnceEvenIfThePiecesBeginItToo) {
+  Vocabulary vocabulary = tokenizer_->vocabulary();
+  vocabulary.add_bos = true;
+  vocabulary.bos_id = tokenizer_->vocab_size() - 2;  // <|im_start|>
+  auto created = Tokenizer::create(std::move(vocabulary));
+  ASSERT_TRUE(created.has_value()) << created.error().message();
+  EncodingCache cache(std::shared_ptr<const Tokenizer>(std::move(*created)), 4);
+  EXPECT_EQ(shown(*tokenizer_, PromptBuilder(cache, {.user_open = "U:"}).head("", {})),
+            "<|im_start|>U:");
+  EXPECT_EQ(shown(*tokenizer_, PromptBuilder(cache, {.user_open = "<|im_start|>U:"}).head("", {})),
+            "<|im_start|>U:");
+}
+
 TEST_F(PromptBuilderTest, ADocumentCannotForgeATurn) {
   const int32_t end_of_turn = tokenizer_->vocab_size() - 1;
   const auto plain = prompts_.head("", {});

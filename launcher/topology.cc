@@ -21,6 +21,7 @@ constexpr size_t kMaxDocuments = 64;
 constexpr size_t kMaxLayers = 1024;
 constexpr size_t kMaxSystemBytes = 64 << 10;
 constexpr size_t kMaxPathBytes = 4096;
+constexpr size_t kMaxChatPieceBytes = 64 << 10;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kMaxGain = 100;  // exp(100) drowns everything else already
 
@@ -40,6 +41,10 @@ constexpr std::array<std::string_view, 6> kFusionKeys = {"mode", "position", "la
                                                          "norm", "gain",     "lag"};
 constexpr std::array<std::string_view, 5> kPlannedFusionKeys = {"projector", "sink", "reread",
                                                                 "draft", "apply"};
+
+constexpr std::array<std::string_view, 9> kChatKeys = {
+    "system_open",     "system_close",   "user_open",      "user_close", "assistant_open",
+    "assistant_close", "default_system", "system_in_user", "stop"};
 
 Status read_bus(const TomlReader& reader, LaunchSpec& spec) {
   SUTURE_RETURN_IF_ERROR(reader.check_keys(kBusKeys, {}));
@@ -242,6 +247,46 @@ Status read_rope(const TomlReader& reader, ModelSpec& model) {
   return {};
 }
 
+// The pieces around each turn; what is left out is empty.
+Result<ChatFormat> read_chat_pieces(const TomlReader& reader) {
+  SUTURE_RETURN_IF_ERROR(reader.check_keys(kChatKeys, {}));
+  ChatFormat format;
+  const std::pair<std::string_view, std::string*> pieces[] = {
+      {"system_open", &format.system_open},       {"system_close", &format.system_close},
+      {"user_open", &format.user_open},           {"user_close", &format.user_close},
+      {"assistant_open", &format.assistant_open}, {"assistant_close", &format.assistant_close},
+      {"default_system", &format.default_system}};
+  for (const auto& [name, piece] : pieces) {
+    if (!reader.has(name)) continue;
+    SUTURE_ASSIGN_OR_RETURN(*piece, reader.text(name, {}, kMaxChatPieceBytes));
+  }
+  SUTURE_ASSIGN_OR_RETURN(format.system_in_user, reader.flag("system_in_user", false));
+  SUTURE_ASSIGN_OR_RETURN(format.stop, reader.texts("stop", kMaxStopStrings, kMaxStopBytes));
+  if (const Status stops = validate_stop_strings(format.stop); !stops)
+    return reader.refuse("stop", stops.error().what);
+  if (format.user_open.empty() || format.assistant_open.empty())
+    return reader.refuse(format.user_open.empty() ? "user_open" : "assistant_open",
+                         "a chat format says at least how the user's and the model's turns begin",
+                         fmt::format("give user_open and assistant_open, or one of the names: {}",
+                                     ChatFormat::known_names()));
+  return format;
+}
+
+Status read_chat_format(const TomlReader& reader, ModelSpec& model) {
+  const toml::node* node = reader.find("chat_format");
+  if (node != nullptr && node->is_table()) {
+    SUTURE_ASSIGN_OR_RETURN(const TomlReader pieces, reader.table("chat_format"));
+    SUTURE_ASSIGN_OR_RETURN(model.chat_pieces, read_chat_pieces(pieces));
+    return {};
+  }
+  SUTURE_ASSIGN_OR_RETURN(model.chat_format, reader.text("chat_format", {}, 64));
+  if (model.chat_format.empty() || ChatFormat::named(model.chat_format)) return {};
+  return reader.refuse("chat_format",
+                       fmt::format("chat format \"{}\" is not known", model.chat_format),
+                       fmt::format("use one of {}, or a table of the pieces around each turn",
+                                   ChatFormat::known_names()));
+}
+
 Result<ModelSpec> read_model(const TomlReader& reader, const std::filesystem::path& folder) {
   SUTURE_RETURN_IF_ERROR(reader.check_keys(kModelKeys, {}));
   for (std::string_view name : {"name", "role", "path"})
@@ -260,7 +305,7 @@ Result<ModelSpec> read_model(const TomlReader& reader, const std::filesystem::pa
   if (reader.has("system")) {
     SUTURE_ASSIGN_OR_RETURN(model.system, reader.text("system", {}, kMaxSystemBytes));
   }
-  SUTURE_ASSIGN_OR_RETURN(model.chat_format, reader.text("chat_format", {}, 64));
+  SUTURE_RETURN_IF_ERROR(read_chat_format(reader, model));
   SUTURE_ASSIGN_OR_RETURN(
       model.on_failure,
       reader.choice<OnFailure>("on_failure", model.on_failure,

@@ -37,7 +37,8 @@ constexpr TopologyKey kKeys[] = {
      "system prompt in front of what the model reads"},
     {"model", "documents", KeyType::kTexts, "up to 64 files", "none",
      "UTF-8 texts that the model reads before any question, in this order"},
-    {"model", "chat_format", KeyType::kText, "name of a chat format", "recognised from the model",
+    {"model", "chat_format", KeyType::kText,
+     "chatml, llama3, llama3.1, phi3, gemma, or a table of pieces", "recognised from the model",
      "how a conversation is laid out as text"},
     {"model", "rope_scaling", KeyType::kTable, "table: type, factor, original", "the file's own",
      "rope scaling in place of what the model file says"},
@@ -116,6 +117,9 @@ json describe(const TopologyKey& key) {
   // A list may stand for a number of each layer, or for a word that names a rule.
   const bool or_list = key.values.find("list") != std::string_view::npos;
   value["type"] = or_list ? json::array({type_name(key.type), "array"}) : json(type_name(key.type));
+  const bool or_table =
+      key.type == KeyType::kText && key.values.find("table") != std::string_view::npos;
+  if (or_table) value["type"] = json::array({type_name(key.type), "object"});
   if (const auto choices = words(key.values); !choices.empty()) value["enum"] = choices;
   if (key.type == KeyType::kTexts) value["items"] = {{"type", "string"}};
   const json otherwise = json::parse(key.otherwise, nullptr, /*allow_exceptions=*/false);

@@ -162,6 +162,38 @@ TEST_F(TopologyTest, NormsAndTheLimitOfStitchingAreRead) {
                "t.toml:1: stitch_until", "got 0");
 }
 
+TEST_F(TopologyTest, ChatFormatsAreNamesOrPieces) {
+  EXPECT_EQ(parse(std::string(kMaster) + "chat_format = \"gemma\"")->master().chat_format, "gemma");
+  const auto spec = parse(std::string(kMaster) + R"([model.chat_format]
+user_open = "<u>"
+user_close = "\n"
+assistant_open = "<a>"
+assistant_close = "</a>"
+system_close = "--"
+default_system = "Hi."
+system_in_user = true
+stop = ["</a>", "<u>"]
+)");
+  ASSERT_TRUE(spec.has_value()) << spec.error().message();
+  const ChatFormat expected = {.system_close = "--",
+                               .user_open = "<u>",
+                               .user_close = "\n",
+                               .assistant_open = "<a>",
+                               .assistant_close = "</a>",
+                               .default_system = "Hi.",
+                               .system_in_user = true,
+                               .stop = {"</a>", "<u>"}};
+  EXPECT_EQ(spec->master().chat_pieces, expected);
+  const auto error = [&](const char* lines, const char* where, const char* what) {
+    expect_error(parse(std::string(kMaster) + lines), ErrorCode::kInvalidArgument, where, what);
+  };
+  error("chat_format = \"gema\"", ":5: model[0].chat_format", "\"gema\" is not known");
+  error("chat_format = 3", ":5: model[0].chat_format", "expected a text");
+  error("chat_format = { user_open = \"<u>\" }", "chat_format.assistant_open", "at least");
+  error("chat_format = { opening = \"<u>\" }", "chat_format.opening", "unknown key");
+  error("chat_format = { system_in_user = 1 }", "chat_format.system_in_user", "true or false");
+}
+
 TEST_F(TopologyTest, UnknownKeysNameTheNearest) {
   const auto spec = parse_slave("thread = 2");
   expect_error(spec, ErrorCode::kInvalidArgument, "t.toml:9: model[1].thread", "unknown key");

@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "models/sentencepiece.h"
 #include "models/unicode.h"
 
 namespace suture {
@@ -108,14 +109,25 @@ Result<BytePairEncoder> BytePairEncoder::create(const Vocabulary& vocabulary,
     }
     const std::string left(merge.substr(0, space));
     const std::string right(merge.substr(space + 1));
+    const Symbol result = symbols.intern(left + right);
+    if (alphabet == BpeAlphabet::kCharacters && result >= encoder.n_tokens_)
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("merge {} forms \"{}\", which is no token", rank, left + right),
+                  "merges");
+    // Text must not forge a control token.
+    if (alphabet == BpeAlphabet::kCharacters &&
+        !is_mergeable(vocabulary.kinds[static_cast<size_t>(result)]))
+      continue;
     const uint64_t pair = pair_key(symbols.intern(left), symbols.intern(right));
-    encoder.merges_.try_emplace(pair, static_cast<int32_t>(rank), symbols.intern(left + right));
+    encoder.merges_.try_emplace(pair, static_cast<int32_t>(rank), result);
   }
   for (size_t id = 0; id < vocabulary.pieces.size(); ++id) {
     const std::string& piece = vocabulary.pieces[id];
     const bool normal = vocabulary.kinds[id] == TokenKind::kNormal;
     if (normal && vocabulary.whole_words)
-      encoder.whole_words_.try_emplace(alphabet_to_bytes(piece), static_cast<Symbol>(id));
+      encoder.whole_words_.try_emplace(
+          alphabet == BpeAlphabet::kBytes ? alphabet_to_bytes(piece) : piece,
+          static_cast<Symbol>(id));
     if (!normal || piece.empty() || alphabet == BpeAlphabet::kBytes) continue;
     const Utf8Character first = first_character(piece);
     if (first.status == Utf8Status::kValid && first.bytes == piece.size())

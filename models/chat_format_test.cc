@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <nlohmann/json.hpp>
+
 namespace suture {
 namespace {
 
@@ -66,8 +69,48 @@ TEST(ChatFormatTest, TemplateWithoutSystemPromptHasNone) {
   EXPECT_EQ(detect("'<|im_start|>system\\n")->default_system, "");
 }
 
+// The turns as PromptBuilder puts them.
+std::string layout(const ChatFormat& format, const std::string& system,
+                   const std::vector<std::string>& turns) {
+  const std::string text = system.empty() ? format.default_system : system;
+  const std::string system_turn =
+      text.empty() && !format.system_always ? "" : format.system_open + text + format.system_close;
+  std::string out = format.system_in_user ? "" : system_turn;
+  for (size_t i = 0; i < turns.size(); ++i) {
+    const bool user = i % 2 == 0;
+    out += user ? format.user_open : format.assistant_open;
+    if (i == 0 && format.system_in_user) out += system_turn;
+    out += turns[i] + (user ? format.user_close : format.assistant_close);
+  }
+  return out + format.assistant_open;
+}
+
+// tests/data/chat/make_chat.py renders the models' own templates with Jinja.
+TEST(ChatFormatTest, ConversationsAreLaidOutAsTheTemplatesDo) {
+  std::ifstream file(SUTURE_TEST_DATA_DIR "/chat/chat.json");
+  const auto data = nlohmann::json::parse(file);
+  const auto turns = data["turns"].get<std::vector<std::string>>();
+  ASSERT_EQ(data["cases"].size(), 7u);
+  for (const auto& entry : data["cases"]) {
+    const auto format = detect(entry["template"]);
+    ASSERT_TRUE(format) << format.error().message();
+    EXPECT_EQ(format->name, entry["format"]);
+    for (const auto& expected : entry["layouts"]) {
+      const std::string system = expected["system"].is_null() ? "" : expected["system"];
+      EXPECT_EQ(layout(*format, system, turns), expected["text"]) << format->name;
+    }
+  }
+}
+
+TEST(ChatFormatTest, AnswersEndWithTheTurn) {
+  EXPECT_EQ(ChatFormat::named("chatml")->stop, std::vector<std::string>{"<|im_end|>"});
+  EXPECT_EQ(ChatFormat::named("llama3.1")->stop, std::vector<std::string>{"<|eot_id|>"});
+  EXPECT_EQ(ChatFormat::named("phi3")->stop, std::vector<std::string>{"<|end|>"});
+  EXPECT_EQ(ChatFormat::named("gemma")->stop, std::vector<std::string>{"<end_of_turn>"});
+}
+
 TEST(ChatFormatTest, UnknownTemplateIsRefusedWithTheSettingThatHelps) {
-  for (const char* source : {"", "[INST] {{ message }} [/INST]"}) {
+  for (const char* source : {"", "[INST] {{ message }} [/INST]", "<|im_start|>user<|im_sep|>"}) {
     const auto format = detect(source);
     ASSERT_FALSE(format);
     EXPECT_EQ(format.error().code, ErrorCode::kUnsupported);

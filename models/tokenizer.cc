@@ -45,7 +45,7 @@ std::vector<SpecialTokenFinder::Token> tokens_of_kinds(const Vocabulary& vocabul
 bool is_ascii_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 std::vector<int32_t> find_end_ids(const Vocabulary& vocabulary) {
-  std::vector<int32_t> ids;
+  std::vector<int32_t> ids = vocabulary.end_ids;
   if (vocabulary.eos_id) ids.push_back(*vocabulary.eos_id);
   if (vocabulary.eot_id) ids.push_back(*vocabulary.eot_id);
   const auto end = kControlNames.begin() + kEndNames;

@@ -30,6 +30,7 @@ struct Vocabulary {
   std::optional<int32_t> bos_id;
   std::optional<int32_t> eos_id;
   std::optional<int32_t> eot_id;  // end of turn, where it differs from eos
+  std::vector<int32_t> end_ids;   // what ends generation beside these
   std::optional<int32_t> unk_id;
   // A word that is a token as a whole becomes that token, whatever the merges say.
   bool whole_words = false;
