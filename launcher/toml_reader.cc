@@ -124,14 +124,6 @@ Result<std::string> TomlReader::checked_text(const toml::node& node, std::string
   return text->get();
 }
 
-Result<bool> TomlReader::flag(std::string_view name, bool otherwise) const {
-  const toml::node* node = find(name);
-  if (node == nullptr) return otherwise;
-  if (!node->is_boolean())
-    return refuse(name, fmt::format("expected true or false, got {}", toml_type_name(*node)));
-  return node->value_or(otherwise);
-}
-
 Result<std::string> TomlReader::text(std::string_view name, std::string otherwise,
                                      size_t longest) const {
   const toml::node* node = find(name);

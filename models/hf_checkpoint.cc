@@ -11,6 +11,7 @@
 
 #include "base/mapping.h"
 #include "models/hf_config.h"
+#include "models/hf_tokenizer.h"
 #include "models/json_text.h"
 #include "models/safetensors_shards.h"
 
@@ -51,8 +52,7 @@ class HfCheckpoint final : public Checkpoint {
   const TensorInfo* find(std::string_view name) const override { return table_.find(name); }
   std::vector<const TensorInfo*> tensors() const override { return table_.all(); }
   Result<Vocabulary> vocabulary() const override {
-    return fail(ErrorCode::kNotFound, "tokenizers of checkpoint folders are not supported yet",
-                path_.string(), "use the model's .gguf file, or give token ids");
+    return read_hf_vocabulary(path_, config_.vocab_size);
   }
   std::vector<std::pair<std::string, std::string>> metadata() const override {
     std::vector<std::pair<std::string, std::string>> lines;
