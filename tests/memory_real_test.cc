@@ -129,7 +129,7 @@ TEST_F(MemoryRealTest, ThreeProcessesThatReadDocuments) {
 TEST_F(MemoryRealTest, WhatCannotFitIsRefusedWithSettingsThatWould) {
   const char* model = "smollm2-135m-instruct";
   if (!is_there(model)) GTEST_SKIP() << "suture models pull " << model;
-  const std::string big = "[bus]\nmax_seq_len = 65536\nmax_sequences = 1024\n";
+  const std::string big = "[bus]\nmax_seq_len = 65536\nmax_sequences = 256\n";
   const auto topology = folder_.write(
       "big.toml", big + "[[model]]\nname = \"m\"\nrole = \"master\"\npath = \"" + model + "\"\n");
   const SutureRun run = run_suture({"run", topology.string(), "-p", "x", "--json"});
