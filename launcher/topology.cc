@@ -11,6 +11,7 @@
 #include "launcher/text_file.h"
 #include "launcher/toml_reader.h"
 #include "models/stop_strings.h"
+#include "models/unicode.h"
 
 namespace suture {
 namespace {
@@ -346,9 +347,7 @@ Status read_models(const TomlReader& file, const std::filesystem::path& folder, 
   return {};
 }
 
-}  // namespace
-
-Result<LaunchSpec> parse_topology(std::string_view text, const std::filesystem::path& path) {
+Result<LaunchSpec> read_topology(std::string_view text, const std::filesystem::path& path) {
   toml::table table;
   try {
     table = toml::parse(text, path.string());
@@ -376,6 +375,18 @@ Result<LaunchSpec> parse_topology(std::string_view text, const std::filesystem::
   SUTURE_ASSIGN_OR_RETURN(const TomlReader sampling, file.table("sampling"));
   SUTURE_RETURN_IF_ERROR(read_sampling(sampling, spec));
   SUTURE_RETURN_IF_ERROR(read_models(file, path.parent_path(), spec));
+  return spec;
+}
+
+}  // namespace
+
+Result<LaunchSpec> parse_topology(std::string_view text, const std::filesystem::path& path) {
+  constexpr size_t kMaxMessage = 500;  // keys and values of the file are in it
+  auto spec = read_topology(text, path);
+  if (!spec) {
+    spec.error().what = printable(spec.error().what, kMaxMessage);
+    spec.error().where = printable(spec.error().where, kMaxMessage);
+  }
   return spec;
 }
 
