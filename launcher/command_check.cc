@@ -43,14 +43,14 @@ Result<CheckReport> make_report(const std::string& topology) {
 
 void print_report(const CheckReport& report) {
   for (const SlaveReport& slave : report.slaves) {
-    fmt::print("slave '{}'\n  {:<24} {:<24} {:<24} {}\n", slave.name, "condition", "master",
+    fmt::print("slave '{}'\n  {:<16} {:<30} {:<30} {}\n", slave.name, "condition", "master",
                "slave", "verdict");
     for (const CompatibilityRow& row : slave.rows) {
-      fmt::print("  {:<24} {:<24} {:<24} {}\n", row.condition, row.master_value, row.slave_value,
+      fmt::print("  {:<16} {:<30} {:<30} {}\n", row.condition, row.master_value, row.slave_value,
                  verdict_name(row.verdict));
       if (row.remedy.empty()) continue;
       const bool refused = row.verdict == CompatibilityRow::Verdict::kRefused;
-      fmt::print("  {:<24} {}: {}\n", "", refused ? "remedy" : "how", row.remedy);
+      fmt::print("  {:<16} {}: {}\n", "", refused ? "remedy" : "how", row.remedy);
     }
   }
   fmt::print("{}", memory_table(report.memory));
