@@ -12,8 +12,8 @@
 #include <thread>
 
 #include "base/sha256.h"
-#include "base/unique_fd.h"
 #include "base/test_folder.h"
+#include "base/unique_fd.h"
 
 namespace suture {
 namespace {

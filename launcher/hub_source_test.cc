@@ -11,9 +11,9 @@
 
 #include "base/check.h"
 #include "base/sha256.h"
+#include "base/test_folder.h"
 #include "base/unique_fd.h"
 #include "launcher/model_source.h"
-#include "base/test_folder.h"
 
 namespace suture {
 namespace {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <fstream>
 
-#include "launcher/manifest.h"
 #include "base/test_folder.h"
+#include "launcher/manifest.h"
 #include "tests/test_suture.h"
 
 namespace suture {
