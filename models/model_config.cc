@@ -154,6 +154,20 @@ Status check_runnable(const ModelConfig& config, const std::string& where) {
         ErrorCode::kCorrupt,
         fmt::format("{} heads cannot share {} K/V heads evenly", config.n_heads, config.n_kv_heads),
         where);
+  // Scratch is as wide as these, while the file only holds their products with the hidden size.
+  constexpr int64_t kMostOfHidden = 64;
+  const Bound widths[] = {
+      {"MLP width", config.ffn_size, kMostOfHidden * config.hidden_size},
+      {"width of all heads", int64_t{config.n_heads} * config.head_dim,
+       kMostOfHidden * config.hidden_size},
+  };
+  for (const Bound& width : widths) {
+    if (width.value > width.maximum)
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("{} is {}, expected at most {} times the hidden size of {}",
+                              width.field, width.value, kMostOfHidden, config.hidden_size),
+                  where);
+  }
   if (config.head_dim % 2 != 0)
     return fail(ErrorCode::kCorrupt, fmt::format("head dimension {} is odd", config.head_dim),
                 where);

@@ -289,6 +289,27 @@ std::string index() {
   return fmt::format("{{\"metadata\": {{\"total_size\": 1000}},\n\"weight_map\": {{{}}}}}", map);
 }
 
+// Byte-level pieces, and pieces with a mark for spaces and bytes to fall back on.
+constexpr std::string_view kByteLevelTokenizer = R"({"version": "1.0",
+"added_tokens": [{"id": 0, "content": "<s>", "single_word": false, "lstrip": false,
+ "rstrip": false, "normalized": false, "special": true}],
+"normalizer": null,
+"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
+ "use_regex": true},
+"post_processor": null, "decoder": {"type": "ByteLevel"},
+"model": {"type": "BPE", "dropout": null, "unk_token": null, "byte_fallback": false,
+ "vocab": {"<s>": 0, "a": 1, "b": 2, "ab": 3, "Ġ": 4}, "merges": ["a b"]}})";
+constexpr std::string_view kFallbackTokenizer = R"({"version": "1.0",
+"added_tokens": [{"id": 0, "content": "<unk>", "special": true}],
+"normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "▁"},
+ {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]},
+"pre_tokenizer": null,
+"decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "▁"},
+ "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
+ {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
+"model": {"type": "BPE", "unk_token": "<unk>", "fuse_unk": true, "byte_fallback": true,
+ "vocab": {"<unk>": 0, "<0x61>": 1, "▁": 2, "b": 3, "▁b": 4}, "merges": [["▁", "b"]]}})";
+
 constexpr std::string_view kTopology = R"([bus]
 max_seq_len = 4096
 max_sequences = 2
@@ -350,6 +371,14 @@ std::string problem_of_folder(const fs::path& folder, const HostileKind& kind,
   return problem_of_model(folder, folder);
 }
 
+// The model runs without its tokenizer.
+std::string problem_of_tokenizer(const fs::path& folder, const HostileKind& kind,
+                                 const std::string& content) {
+  std::string fault = problem_of_folder(folder, kind, content);
+  if (outcome.find("tokenizes") == std::string::npos) outcome = "the tokenizer is refused";
+  return fault;
+}
+
 std::string problem_of_topology(const fs::path& folder, const HostileKind& kind,
                                 const std::string& content) {
   write(folder / "a.txt", "A document.");
@@ -380,6 +409,11 @@ const std::vector<HostileKind>& hostile_kinds() {
       {"safetensors", "model.safetensors", {safetensors(0, 1)}, false, problem_of_folder},
       {"index", "model.safetensors.index.json", {index()}, true, problem_of_folder},
       {"config", "config.json", {std::string(kConfig)}, true, problem_of_folder},
+      {"tokenizer",
+       "tokenizer.json",
+       {std::string(kByteLevelTokenizer), std::string(kFallbackTokenizer)},
+       true,
+       problem_of_tokenizer},
       {"topology", "t.toml", {std::string(kTopology)}, true, problem_of_topology},
   };
   return kinds;
