@@ -83,9 +83,15 @@ int64_t find_stitch_end(const MergeInput& input, const MergePlan& plan, int64_t 
         seen += visible_end(segment, position_of(plan, entry)) - segment.begin;
     return seen > input.stitch_until;
   };
-  const auto entries = std::views::iota(int64_t{0}, rows);
-  const auto first = std::ranges::partition_point(entries, std::not_fn(too_many));
-  return first == entries.end() ? INT64_MAX : position_of(plan, *first);
+  int64_t first = 0;
+  for (int64_t end = rows; first < end;) {
+    const int64_t middle = first + (end - first) / 2;
+    if (too_many(middle))
+      end = middle;
+    else
+      first = middle + 1;
+  }
+  return first == rows ? INT64_MAX : position_of(plan, first);
 }
 
 }  // namespace

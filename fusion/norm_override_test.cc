@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-NormWeights norms_of(std::vector<float> layers) {
+NormWeights norms_of(const std::vector<float>& layers) {
   NormWeights norms;
   for (const float value : layers) norms.layers.push_back({{value, 2 * value}, {3 * value, 1}});
   norms.output = {7, 8};
