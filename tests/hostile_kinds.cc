@@ -289,8 +289,7 @@ std::string index() {
   return fmt::format("{{\"metadata\": {{\"total_size\": 1000}},\n\"weight_map\": {{{}}}}}", map);
 }
 
-// Byte-level pieces, and pieces with a mark for spaces and bytes to fall back on.
-constexpr std::string_view kByteLevelTokenizer = R"({"version": "1.0",
+constexpr std::string_view kTokenizer = R"({"version": "1.0",
 "added_tokens": [{"id": 0, "content": "<s>", "single_word": false, "lstrip": false,
  "rstrip": false, "normalized": false, "special": true}],
 "normalizer": null,
@@ -299,16 +298,6 @@ constexpr std::string_view kByteLevelTokenizer = R"({"version": "1.0",
 "post_processor": null, "decoder": {"type": "ByteLevel"},
 "model": {"type": "BPE", "dropout": null, "unk_token": null, "byte_fallback": false,
  "vocab": {"<s>": 0, "a": 1, "b": 2, "ab": 3, "Ġ": 4}, "merges": ["a b"]}})";
-constexpr std::string_view kFallbackTokenizer = R"({"version": "1.0",
-"added_tokens": [{"id": 0, "content": "<unk>", "special": true}],
-"normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "▁"},
- {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]},
-"pre_tokenizer": null,
-"decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "▁"},
- "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
- {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
-"model": {"type": "BPE", "unk_token": "<unk>", "fuse_unk": true, "byte_fallback": true,
- "vocab": {"<unk>": 0, "<0x61>": 1, "▁": 2, "b": 3, "▁b": 4}, "merges": [["▁", "b"]]}})";
 
 constexpr std::string_view kTopology = R"([bus]
 max_seq_len = 4096
@@ -409,11 +398,7 @@ const std::vector<HostileKind>& hostile_kinds() {
       {"safetensors", "model.safetensors", {safetensors(0, 1)}, false, problem_of_folder},
       {"index", "model.safetensors.index.json", {index()}, true, problem_of_folder},
       {"config", "config.json", {std::string(kConfig)}, true, problem_of_folder},
-      {"tokenizer",
-       "tokenizer.json",
-       {std::string(kByteLevelTokenizer), std::string(kFallbackTokenizer)},
-       true,
-       problem_of_tokenizer},
+      {"tokenizer", "tokenizer.json", {std::string(kTokenizer)}, true, problem_of_tokenizer},
       {"topology", "t.toml", {std::string(kTopology)}, true, problem_of_topology},
   };
   return kinds;

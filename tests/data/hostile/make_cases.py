@@ -266,6 +266,8 @@ def make_tokenizer():
             "type": "Split", "pattern": {"Regex": "(" * 1000}, "behavior": "Isolated"}),
         "pre-tokenizer-deep": bpe(pre_tokenizer=nested),
         "added-token-far": bpe(added_tokens=[{"id": 1 << 31, "content": "<x>", "special": True}]),
+        "byte-tokens-missing": bpe(pre_tokenizer=None, decoder={"type": "ByteFallback"}, model={
+            "type": "BPE", "byte_fallback": True, "vocab": {"<0x61>": 0, "b": 1}, "merges": []}),
         "more-tokens-than-rows": bpe({f"t{i}": i for i in range(1000)}, merges=[]),
     }
     for name, content in cases.items():
