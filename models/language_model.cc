@@ -10,10 +10,13 @@
 namespace suture {
 namespace {
 
-// Rows that fill a whole tile of every kernel, and give every worker a tile of attention: that has
-// one for each 64 queries.
-int64_t warm_up_rows(int workers, int32_t n_heads) {
-  return std::clamp<int64_t>(int64_t{64} * workers / n_heads + 1, 64, kPrefillGrid);
+// The fewest rows with which attention, which takes 64 queries of one K/V head at a time, fills a
+// whole tile and has a tile for every worker. The other kernels need no more.
+int64_t warm_up_rows(int workers, const ModelConfig& config) {
+  constexpr int64_t kTileQueries = 64;
+  const int64_t whole_tile = kTileQueries * config.n_kv_heads / config.n_heads + 1;
+  const int64_t tile_each = kTileQueries * workers / config.n_heads + 1;
+  return std::min(std::max(whole_tile, tile_each), kPrefillGrid);
 }
 
 }  // namespace
@@ -46,7 +49,7 @@ std::string LanguageModel::fingerprint() const {
 
 Status LanguageModel::warm_up() {
   for (const TensorInfo* tensor : checkpoint_->tensors()) page_in(tensor->data);
-  const int64_t rows = warm_up_rows(stream_->workers(), config().n_heads);
+  const int64_t rows = warm_up_rows(stream_->workers(), config());
   SUTURE_ASSIGN_OR_RETURN(const auto cache, make_cache(rows + 1));
   const std::vector<int32_t> ids(static_cast<size_t>(rows), 0);
   PrefillArgs args;
