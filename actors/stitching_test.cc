@@ -111,7 +111,6 @@ class StitchingTest : public testing::Test {
     done_ =
         master_->run([request](ModelService& service) { return service.generate(request); }).get();
     EXPECT_FALSE(done_.outcome.failed) << done_.outcome.what;
-    EXPECT_TRUE(client_->withdraw_ring("ring"));
     std::vector<int32_t> ids;
     TokenRingReader reader(ring);
     for (auto next = reader.try_next(); next && next->has_value(); next = reader.try_next())
@@ -125,8 +124,13 @@ class StitchingTest : public testing::Test {
     return ring;
   }
 
+  // When nobody asks for it any more: a slave may begin to follow after the answer's end.
+  void close_ring() { EXPECT_TRUE(client_->withdraw_ring("ring")); }
+
   std::vector<int32_t> alone(const std::vector<int32_t>& prompt) {
-    return generate(open_ring(), request(prompt, kAnswer));
+    auto ids = generate(open_ring(), request(prompt, kAnswer));
+    close_ring();
+    return ids;
   }
 
   // The answer with an aligned slave that follows. `gap`: the master's tokens from `head` on sit so
@@ -164,6 +168,7 @@ class StitchingTest : public testing::Test {
     EXPECT_TRUE(done_.degraded.empty());
     const ReadDone read_done = reading.get();
     EXPECT_FALSE(read_done.outcome.failed) << read_done.outcome.what;
+    close_ring();
     slave_->run([read](ModelService& service) { return service.drop(read.key), 0; }).get();
     return ids;
   }
@@ -185,6 +190,7 @@ class StitchingTest : public testing::Test {
     link.segments = {{.begin = 1, .end = length + 1}};
     stitched.sources = {link};
     const auto ids = generate(open_ring(), stitched);
+    close_ring();
     slave_->run([read](ModelService& service) { return service.drop(read.key), 0; }).get();
     return ids;
   }

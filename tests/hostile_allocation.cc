@@ -51,12 +51,21 @@ void* aligned(size_t size, std::align_val_t alignment) {
 
 }  // namespace
 
-// The other forms of the standard library come down to these.
+// All forms that are used: a sanitizer's own are no pair of these.
 void* operator new(size_t size) { return counted(std::malloc(std::max<size_t>(size, 1))); }
+void* operator new[](size_t size) { return operator new(size); }
 void* operator new(size_t size, std::align_val_t alignment) {
   return counted(aligned(size, alignment));
 }
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  void* memory = std::malloc(std::max<size_t>(size, 1));
+  if (memory != nullptr) suture::count_allocation(::malloc_usable_size(memory));
+  return memory;
+}
 void operator delete(void* memory) noexcept { release(memory); }
 void operator delete(void* memory, size_t) noexcept { release(memory); }
+void operator delete[](void* memory) noexcept { release(memory); }
+void operator delete[](void* memory, size_t) noexcept { release(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { release(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { release(memory); }
 void operator delete(void* memory, size_t, std::align_val_t) noexcept { release(memory); }

@@ -31,22 +31,25 @@ SUTURE_INLINE void quantise_group(const float* x, int64_t group, const Quantised
   const float scale = most / 127;
   const F32x8 inverse = splat(most > 0 ? 127 / most : 0.0f);
   const F32x8 magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to the nearest even
-  I32x8 totals[2] = {};
+  U32x8 totals[2] = {};                    // unsigned: where x is no number, sums may wrap
   for (int part = 0; part < 4; ++part) {
     const F32x8 rounded = (load<F32x8>(x + 8 * part) * inverse + magic) - magic;
     const I32x8 q = __builtin_convertvector(rounded, I32x8);
-    totals[part / 2] += q;
+    totals[part / 2] += reinterpret_cast<U32x8>(q);
     for (int i = 0; i < 8; ++i) row.q[32 * group + 8 * part + i] = static_cast<int8_t>(q[i]);
   }
-  int32_t sums[2] = {};
+  uint32_t sums[2] = {};
   for (int i = 0; i < 8; ++i) {
     sums[0] += totals[0][i];
     sums[1] += totals[1][i];
   }
+  const auto scaled = [scale](uint32_t sum) {
+    return scale * static_cast<float>(static_cast<int32_t>(sum));
+  };
   row.scale[group] = scale;
-  row.sum[group] = scale * static_cast<float>(sums[0] + sums[1]);
-  row.sum16[2 * group] = scale * static_cast<float>(sums[0]);
-  row.sum16[2 * group + 1] = scale * static_cast<float>(sums[1]);
+  row.sum[group] = scaled(sums[0] + sums[1]);
+  row.sum16[2 * group] = scaled(sums[0]);
+  row.sum16[2 * group + 1] = scaled(sums[1]);
 }
 
 inline void quantise_row(const float* x, int64_t n, const QuantisedRow& row) {
