@@ -34,6 +34,7 @@ std::string text_of(std::span<const std::byte> bytes) {
 
 void write(const fs::path& path, std::string_view content) {
   fs::create_directories(path.parent_path());
+  fs::remove(path);  // some file systems wait for the disk when a file is written over
   std::ofstream(path, std::ios::binary) << content;
 }
 
