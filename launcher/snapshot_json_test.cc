@@ -43,7 +43,7 @@ TEST(SnapshotJsonTest, ComesBackAsItWas) {
 
 // Removes or spoils every member in turn, however deep it lies.
 void expect_named(const nlohmann::json& whole, const nlohmann::json::json_pointer& at) {
-  const nlohmann::json inner = whole.at(at);
+  const nlohmann::json& inner = whole.at(at);
   for (const auto& [key, value] : inner.items()) {
     nlohmann::json part = whole;
     if (inner.is_object()) {

@@ -119,7 +119,8 @@ Result<BytePairEncoder> BytePairEncoder::create(const Vocabulary& vocabulary,
         !is_mergeable(vocabulary.kinds[static_cast<size_t>(result)]))
       continue;
     const uint64_t pair = pair_key(symbols.intern(left), symbols.intern(right));
-    encoder.merges_.try_emplace(pair, static_cast<int32_t>(rank), result);
+    encoder.merges_.try_emplace(
+        pair, SymbolMerge<int32_t>{.priority = static_cast<int32_t>(rank), .result = result});
   }
   for (size_t id = 0; id < vocabulary.pieces.size(); ++id) {
     const std::string& piece = vocabulary.pieces[id];
