@@ -21,8 +21,7 @@ std::vector<int32_t> repeated_tokens(std::span<const int32_t> text, int64_t wind
   const auto last = text.last(size);
   std::vector<int32_t> ids(last.begin(), last.end());
   std::ranges::sort(ids);
-  const auto doubles = std::ranges::unique(ids);
-  ids.erase(doubles.begin(), doubles.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   return ids;
 }
 

@@ -84,8 +84,8 @@ TEST(SentencePieceTest, CharactersThatAreNoPieceBecomeBytes) {
   EXPECT_EQ(encode(*tokenizer, "a\u00E9\xFF"),
             (Ids{kA, kBytes + 0xC3, kBytes + 0xA9, kBytes + 0xFF}));
   Vocabulary without = small_vocabulary();
-  for (int32_t byte = 0; byte < 256; ++byte)
-    without.kinds[static_cast<size_t>(kBytes + byte)] = TokenKind::kUnused;
+  for (size_t byte = 0; byte < 256; ++byte)
+    without.kinds[size_t{kBytes} + byte] = TokenKind::kUnused;
   EXPECT_EQ(encode(*make_tokenizer(without), "a\u00E9"), (Ids{kA, kUnknown}));
 }
 
