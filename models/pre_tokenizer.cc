@@ -189,7 +189,8 @@ Result<PreTokenizer> PreTokenizer::create(std::string_view name) {
     }
     known += fmt::format("{}{}", known.empty() ? "" : ", ", scheme.name);
   }
-  return fail(ErrorCode::kUnsupported, fmt::format("pre-tokenizer \"{}\" is not known", name),
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("pre-tokenizer \"{}\" is not known", printable(name)),
               "tokenizer.ggml.pre", fmt::format("use a model with one of: {}", known));
 }
 

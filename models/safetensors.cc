@@ -97,6 +97,7 @@ Result<TensorInfo> read_tensor(const std::string& name, const nlohmann::json& en
   tensor.name = name;
   tensor.shape = *shape;
   const auto type_name = type->get<std::string>();
+  if (type_name.empty()) return malformed("the dtype has no name");
   const auto dtype = dtype_of(type_name);
   if (!element_count(tensor.shape))
     return malformed(fmt::format("{} has too many elements", shape_text(tensor.shape)));

@@ -117,7 +117,7 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::create(Vocabulary vocabulary) {
   if (vocabulary.model == "gpt2") return make_byte_level_tokenizer(std::move(vocabulary));
   if (vocabulary.model == "llama") return make_sentencepiece_tokenizer(std::move(vocabulary));
   return fail(ErrorCode::kUnsupported,
-              fmt::format("tokenizer model \"{}\" is not known", vocabulary.model),
+              fmt::format("tokenizer model \"{}\" is not known", printable(vocabulary.model)),
               "tokenizer.ggml.model",
               "use a model with one of: gpt2 (byte-level BPE), llama (SentencePiece)");
 }

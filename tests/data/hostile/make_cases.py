@@ -50,6 +50,10 @@ LLAMA = {"block_count": 1, "context_length": 64, "embedding_length": 8, "feed_fo
          "attention.head_count": 2, "attention.head_count_kv": 1, "vocab_size": 5}
 
 
+TOKENS = (text("tokenizer.ggml.tokens") + struct.pack("<IIQ", ARRAY, STRING, 5)
+          + b"".join(text(piece) for piece in ("<s>", "a", "b", "ab", "c")))
+
+
 def llama(epsilon=1e-5, **changed):
     numbers = {**LLAMA, **{key.replace("__", "."): value for key, value in changed.items()}}
     return ([entry("general.architecture", STRING, "llama")]
@@ -129,6 +133,11 @@ def make_gguf():
         "epsilon-nan": gguf(llama(epsilon=float("nan")), good),
         "epsilon-infinite": gguf(llama(epsilon=float("inf")), good),
         "data-missing": gguf(llama(), good, data=b""),
+        "tokenizer-model-of-escapes": gguf(
+            [entry("tokenizer.ggml.model", STRING, b"\0\x1b[31m"), TOKENS] + llama(), good),
+        "pre-tokenizer-of-escapes": gguf(
+            [entry("tokenizer.ggml.model", STRING, "gpt2"),
+             entry("tokenizer.ggml.pre", STRING, b"\0\x1b[31m"), TOKENS] + llama(), good),
     }
     for name, content in cases.items():
         write("gguf", name, content)
@@ -168,6 +177,7 @@ def make_safetensors():
         "shape-negative": safetensors(one(shape=[-8])),
         "shape-fraction": safetensors(one(shape=[7.5])),
         "type-unknown": safetensors(one(dtype="F128")),
+        "type-without-name": safetensors(one(dtype="", shape=[8])),
         "tensor-twice": safetensors(
             b'{"a":{"dtype":"F32","shape":[8],"data_offsets":[0,32]},'
             b'"a":{"dtype":"F32","shape":[8],"data_offsets":[0,32]}}'),
