@@ -20,8 +20,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Opening may copy what it reads into tables of strings and JSON values, and ids of a tokenizer.json
-// may leave 65536 out; running adds scratch for a chunk of rows, whose width the weights bound.
+// Opening may copy what it reads into tables of strings and JSON values, and ids of a
+// tokenizer.json may leave 65536 out; running adds scratch for a chunk of rows, whose width the
+// weights bound.
 constexpr size_t kOpenBytesPerByte = 100, kOpenBytes = 4 << 20;
 constexpr size_t kRunBytesPerByte = 200, kRunBytes = 64 << 20;
 constexpr size_t kMaxMessage = 1000;

@@ -102,7 +102,7 @@ TEST_P(HostileTest, KnownCasesAreRefused) {
   const fs::path corpus = fs::path(SUTURE_TEST_DATA_DIR) / "hostile" / GetParam().name;
   ASSERT_FALSE(fs::is_empty(corpus));
   problem(GetParam().valid.front());
-  const std::string opened = last_outcome();  // all the way
+  const auto opened = std::string(last_outcome());  // all the way
   for (const auto& entry : fs::directory_iterator(corpus)) {
     EXPECT_EQ(problem(read(entry.path())), "") << entry.path();
     EXPECT_NE(last_outcome(), opened) << entry.path();
