@@ -3,18 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 #include <iterator>
 #include <unordered_set>
 #include <utility>
 
 #include "base/checked_math.h"
+#include "models/gguf_bytes.h"
 #include "models/unicode.h"
 
 namespace suture {
-
-static_assert(std::endian::native == std::endian::little, "GGUF v3 is read in place");
 
 namespace {
 
@@ -49,17 +46,6 @@ GgmlType ggml_type(uint32_t id) {
     if (type.id == id) return type;
   }
   return {id, "", std::nullopt};
-}
-
-template <typename T>
-T load(std::span<const std::byte> bytes) {
-  T value;
-  std::memcpy(&value, bytes.data(), sizeof(T));
-  return value;
-}
-
-std::string_view as_text(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 }  // namespace
@@ -108,7 +94,7 @@ class GgufParser {
   template <typename T>
   Result<T> read(std::string_view what) {
     SUTURE_ASSIGN_OR_RETURN(const auto taken, take(sizeof(T), what));
-    return load<T>(taken);
+    return load_value<T>(taken);
   }
 
   Result<std::span<const std::byte>> read_string(std::string_view what) {

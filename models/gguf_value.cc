@@ -3,35 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
+
+#include "models/gguf_bytes.h"
 
 namespace suture {
 
-static_assert(std::endian::native == std::endian::little, "GGUF v3 is read in place");
-
 namespace {
-
-template <typename T>
-T load(std::span<const std::byte> bytes) {
-  T value;
-  std::memcpy(&value, bytes.data(), sizeof(T));
-  return value;
-}
-
-std::string_view as_text(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 std::optional<int64_t> as_signed(const GgufValue& value) {
   switch (value.type) {
-    case GgufType::kU8: return load<uint8_t>(value.bytes);
-    case GgufType::kI8: return load<int8_t>(value.bytes);
-    case GgufType::kU16: return load<uint16_t>(value.bytes);
-    case GgufType::kI16: return load<int16_t>(value.bytes);
-    case GgufType::kU32: return load<uint32_t>(value.bytes);
-    case GgufType::kI32: return load<int32_t>(value.bytes);
-    case GgufType::kI64: return load<int64_t>(value.bytes);
+    case GgufType::kU8: return load_value<uint8_t>(value.bytes);
+    case GgufType::kI8: return load_value<int8_t>(value.bytes);
+    case GgufType::kU16: return load_value<uint16_t>(value.bytes);
+    case GgufType::kI16: return load_value<int16_t>(value.bytes);
+    case GgufType::kU32: return load_value<uint32_t>(value.bytes);
+    case GgufType::kI32: return load_value<int32_t>(value.bytes);
+    case GgufType::kI64: return load_value<int64_t>(value.bytes);
     default: return std::nullopt;
   }
 }
@@ -59,21 +47,21 @@ uint64_t scalar_bytes(GgufType type) {
 }
 
 std::optional<uint64_t> GgufValue::as_unsigned() const {
-  if (type == GgufType::kU64) return load<uint64_t>(bytes);
+  if (type == GgufType::kU64) return load_value<uint64_t>(bytes);
   const auto value = as_signed(*this);
   if (!value || *value < 0) return std::nullopt;
   return static_cast<uint64_t>(*value);
 }
 
 std::optional<double> GgufValue::as_float() const {
-  if (type == GgufType::kF32) return load<float>(bytes);
-  if (type == GgufType::kF64) return load<double>(bytes);
+  if (type == GgufType::kF32) return load_value<float>(bytes);
+  if (type == GgufType::kF64) return load_value<double>(bytes);
   return std::nullopt;
 }
 
 std::optional<bool> GgufValue::as_bool() const {
   if (type != GgufType::kBool) return std::nullopt;
-  return load<uint8_t>(bytes) != 0;
+  return load_value<uint8_t>(bytes) != 0;
 }
 
 std::optional<std::string_view> GgufValue::as_string() const {
@@ -87,7 +75,7 @@ std::optional<std::vector<std::string_view>> GgufValue::as_strings() const {
   strings.reserve(count);
   std::span<const std::byte> rest = bytes;  // lengths were checked by the parser
   for (uint64_t i = 0; i < count; ++i) {
-    const auto length = load<uint64_t>(rest);
+    const auto length = load_value<uint64_t>(rest);
     strings.push_back(as_text(rest.subspan(8, length)));
     rest = rest.subspan(8 + length);
   }
@@ -114,7 +102,7 @@ std::string GgufValue::text() const {
   if (const auto flag = as_bool()) return *flag ? "true" : "false";
   if (const auto string = as_string()) return fmt::format("'{}'", *string);
   if (const auto number = as_float()) return fmt::format("{:.7g}", *number);
-  if (type == GgufType::kU64) return fmt::format("{}", load<uint64_t>(bytes));
+  if (type == GgufType::kU64) return fmt::format("{}", load_value<uint64_t>(bytes));
   if (type != GgufType::kArray) return fmt::format("{}", as_signed(*this).value_or(0));
   if (element_type == GgufType::kString) {
     std::string list = fmt::format("{} strings", count);
