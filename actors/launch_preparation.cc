@@ -235,24 +235,20 @@ std::optional<std::string> reread_warning(const ModelSpec& master, const ModelCo
 
 }  // namespace
 
-Result<std::vector<SlaveReport>> compare_models(const LaunchSpec& spec) {
+Result<LaunchReport> examine_launch(const LaunchSpec& spec) {
+  LaunchReport report;
   SUTURE_ASSIGN_OR_RETURN(const OpenedModels models, open_models(spec));
-  return compare(spec, models);
-}
-
-Result<std::vector<std::string>> launch_warnings(const LaunchSpec& spec) {
-  std::vector<std::string> warnings;
+  SUTURE_ASSIGN_OR_RETURN(report.slaves, compare(spec, models));
   const ModelSpec& master = spec.master();
-  SUTURE_ASSIGN_OR_RETURN(const OpenedModels models, open_models(spec));
   SUTURE_ASSIGN_OR_RETURN(const ModelConfig config, config_of(master, models.at(master.path)));
-  if (auto warning = reread_warning(master, config)) warnings.push_back(*std::move(warning));
+  if (auto warning = reread_warning(master, config)) report.warnings.push_back(*std::move(warning));
   const auto slaves = static_cast<int64_t>(spec.models.size()) - 1;
   const int64_t most = spec.max_seq_len * (1 + slaves);
   if (spec.stitch_until && slaves > 0 && most < *spec.stitch_until)
-    warnings.push_back(
+    report.warnings.push_back(
         fmt::format("stitch_until = {} is never reached: max_seq_len x (1 + slaves) = {} x {} = {}",
                     *spec.stitch_until, spec.max_seq_len, 1 + slaves, most));
-  return warnings;
+  return report;
 }
 
 Result<PreparedLaunch> prepare_launch(const LaunchSpec& spec) {

@@ -23,12 +23,14 @@ struct SlaveReport {
   std::vector<CompatibilityRow> rows;
 };
 
+struct LaunchReport {
+  std::vector<SlaveReport> slaves;
+  std::vector<std::string> warnings;  // what does not keep a launch from running
+};
+
 // Opens the models' metadata (not their weights) and compares every slave with the master. Models
 // at the same path are opened once.
-Result<std::vector<SlaveReport>> compare_models(const LaunchSpec& spec);
-
-// What does not keep a launch from running and is worth knowing.
-Result<std::vector<std::string>> launch_warnings(const LaunchSpec& spec);
+Result<LaunchReport> examine_launch(const LaunchSpec& spec);
 
 struct PreparedLaunch {
   CoordinatorSetup setup;

@@ -17,14 +17,13 @@ namespace {
 using nlohmann::json;
 
 struct CheckReport {
-  std::vector<SlaveReport> slaves;
-  std::vector<std::string> warnings;
+  LaunchReport launch;
   LaunchMemory memory;
   Status verdict;  // the first reason to refuse
 };
 
 Status judge(const LaunchSpec& spec, const CheckReport& report) {
-  for (const SlaveReport& slave : report.slaves)
+  for (const SlaveReport& slave : report.launch.slaves)
     SUTURE_RETURN_IF_ERROR(require_compatible(slave.rows, spec.master().name, slave.name));
   SUTURE_RETURN_IF_ERROR(prepare_launch(spec));
   return check_memory(report.memory, spec);
@@ -35,14 +34,13 @@ Result<CheckReport> make_report(const std::string& topology) {
   SUTURE_RETURN_IF_ERROR(resolve_models(spec));
   CheckReport report;
   SUTURE_ASSIGN_OR_RETURN(report.memory, launch_memory(spec, available_memory_bytes()));
-  SUTURE_ASSIGN_OR_RETURN(report.slaves, compare_models(spec));
-  SUTURE_ASSIGN_OR_RETURN(report.warnings, launch_warnings(spec));
+  SUTURE_ASSIGN_OR_RETURN(report.launch, examine_launch(spec));
   report.verdict = judge(spec, report);
   return report;
 }
 
 void print_report(const CheckReport& report) {
-  for (const SlaveReport& slave : report.slaves) {
+  for (const SlaveReport& slave : report.launch.slaves) {
     fmt::print("slave '{}'\n  {:<16} {:<30} {:<30} {}\n", slave.name, "condition", "master",
                "slave", "verdict");
     for (const CompatibilityRow& row : slave.rows) {
@@ -54,13 +52,13 @@ void print_report(const CheckReport& report) {
     }
   }
   fmt::print("{}", memory_table(report.memory));
-  for (const std::string& warning : report.warnings) fmt::print("warning: {}\n", warning);
+  for (const std::string& warning : report.launch.warnings) fmt::print("warning: {}\n", warning);
   if (report.verdict) fmt::print("verdict: ok\n");
 }
 
 json json_report(const CheckReport& report) {
   json slaves = json::array();
-  for (const SlaveReport& slave : report.slaves) {
+  for (const SlaveReport& slave : report.launch.slaves) {
     json rows = json::array();
     for (const CompatibilityRow& row : slave.rows)
       rows.push_back({{"condition", row.condition},
@@ -72,7 +70,7 @@ json json_report(const CheckReport& report) {
   }
   json value = {{"ok", report.verdict.has_value()},
                 {"slaves", std::move(slaves)},
-                {"warnings", report.warnings},
+                {"warnings", report.launch.warnings},
                 {"memory", to_json(report.memory)}};
   if (!report.verdict) value["error"] = error_json(report.verdict.error());
   return value;
