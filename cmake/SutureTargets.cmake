@@ -92,6 +92,7 @@ endfunction()
 # tests of folders above it.
 function(suture_add_test_helpers folder)
   suture_sources(${folder})
+  list(FILTER helper_sources EXCLUDE REGEX "/test_main\\.cc$")
   set(target suture_${folder}_test_helpers)
   add_library(${target} STATIC EXCLUDE_FROM_ALL ${helper_sources})
   target_compile_definitions(${target} PRIVATE
