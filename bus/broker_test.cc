@@ -253,7 +253,7 @@ TEST_F(BrokerTest, SlabOfAnotherProcessIsReadInPlace) {
 TEST_F(BrokerTest, RestartedOwnerIsImportedAnew) {
   const auto self = client("self");
   auto owner = child("owner", "owner");
-  owner->hear();
+  const StreamId old_id = stream_id_of(owner->hear());
   const auto old_view = self->slab("owner").value();
   owner->signal(SIGKILL);
   end_of("owner");
@@ -264,7 +264,10 @@ TEST_F(BrokerTest, RestartedOwnerIsImportedAnew) {
   const auto new_view = self->slab("owner").value();
   EXPECT_GT(new_view->owner(), old_view->owner());
   EXPECT_TRUE(new_view->attach(id));
-  EXPECT_EQ(old_view->attach(id).error().code, ErrorCode::kLost);
+  EXPECT_EQ(old_view->attach(old_id).error().code, ErrorCode::kLost);
+  // Both incarnations opened their first stream in the same slot.
+  EXPECT_EQ(id.slot, old_id.slot);
+  EXPECT_EQ(new_view->attach(old_id).error().code, ErrorCode::kStaleGeneration);
 }
 
 TEST_F(BrokerTest, KilledOwnerWakesItsReaders) {

@@ -15,7 +15,8 @@ struct PeerId {
   auto operator<=>(const PeerId&) const = default;  // NOLINT(modernize-use-nullptr): clang 14
 };
 
-// One stream of one slab. A slot serves one stream after another; the generation says which.
+// One stream of one slab. A slot serves one stream after another; the generation says which, and is
+// never used again within a launch, by this owner or by another.
 struct StreamId {
   uint32_t slot = 0;
   uint64_t generation = 0;

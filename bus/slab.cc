@@ -15,15 +15,22 @@ namespace {
 // Documents stay open beside the requests that read them.
 constexpr int32_t kStreamsPerSequence = 4;
 
+// A generation holds its owner's peer id above a count of this many bits. A restarted owner is
+// another peer: a reference to a stream of its predecessor names none of its own.
+constexpr int kGenerationBits = 32;
+constexpr uint64_t kMaxOwner = (uint64_t{1} << kGenerationBits) - 1;
+
 Result<ControlOptions> control_options(const SlabOptions& options) {
-  const bool ok = options.max_seq_len >= 1 &&
-                  options.max_seq_len <= int64_t{kMaxBlocksPerStream} * kKvBlockTokens &&
-                  options.max_sequences >= 1 &&
-                  options.max_sequences <= static_cast<int32_t>(kMaxStreams) / kStreamsPerSequence;
+  const bool ok =
+      options.max_seq_len >= 1 &&
+      options.max_seq_len <= int64_t{kMaxBlocksPerStream} * kKvBlockTokens &&
+      options.max_sequences >= 1 &&
+      options.max_sequences <= static_cast<int32_t>(kMaxStreams) / kStreamsPerSequence &&
+      options.owner.value <= kMaxOwner;
   if (!ok)
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("max_seq_len = {}, max_sequences = {}", options.max_seq_len,
-                            options.max_sequences),
+                fmt::format("max_seq_len = {}, max_sequences = {}, owner = {}", options.max_seq_len,
+                            options.max_sequences, options.owner.value),
                 "bus");
   const int64_t blocks_per_stream = kv_blocks_for(options.max_seq_len);
   ControlOptions control;
@@ -42,7 +49,8 @@ Slab::Slab(Payload payload, Control control, int64_t max_seq_len)
       control_(std::move(control)),
       max_seq_len_(max_seq_len),
       pool_(control_.n_blocks()),
-      slots_(control_.max_streams()) {}
+      slots_(control_.max_streams()),
+      next_generation_((control_.owner().value << kGenerationBits) + 1) {}
 
 Result<std::shared_ptr<Slab>> Slab::create(const SlabOptions& options) {
   SUTURE_ASSIGN_OR_RETURN(const ControlOptions counts, control_options(options));

@@ -88,8 +88,8 @@ class Slab : public std::enable_shared_from_this<Slab> {
   int64_t max_seq_len_ = 0;
   mutable std::mutex mutex_;  // guards all below
   BlockPool pool_;
-  std::vector<SlotUse> slots_;    // [max_streams]
-  uint64_t next_generation_ = 1;  // never reused in this slab
+  std::vector<SlotUse> slots_;  // [max_streams]
+  uint64_t next_generation_;    // never reused in this launch
 };
 
 }  // namespace suture

@@ -120,6 +120,21 @@ TEST(SlabTest, GenerationsAreNeverReused) {
   EXPECT_EQ(slab->free_blocks(), 8u);
 }
 
+TEST(SlabTest, OwnersHaveGenerationsOfTheirOwn) {
+  SlabOptions options;
+  options.shape = small_shape();
+  std::set<uint64_t> generations;
+  for (const uint64_t owner : {1, 2, 3}) {  // one name, restarted: every time another peer
+    options.owner = PeerId{owner};
+    const auto slab = Slab::create(options).value();
+    for (int i = 0; i < 100; ++i)
+      generations.insert(slab->open_stream(small_info(), 1).value()->id().generation);
+  }
+  EXPECT_EQ(generations.size(), 300u);
+  options.owner = PeerId{uint64_t{1} << 32};
+  EXPECT_EQ(Slab::create(options).error().code, ErrorCode::kInvalidArgument);
+}
+
 TEST(SlabTest, ForkSharesFullBlocksAndCopiesTheLastOne) {
   const auto slab = small_slab();
   const auto parent = slab->open_stream(small_info(), 96).value();
