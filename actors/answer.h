@@ -16,6 +16,7 @@ struct Answer {
   std::vector<int32_t> token_ids;  // those whose text was shown whole
   FinishReason reason = FinishReason::kStop;
   int64_t prompt_tokens = 0;       // the master's own
+  double waited_seconds = 0;       // from asking until its turn came
   double first_token_seconds = 0;  // from asking to the first token
   double seconds = 0;              // from asking to the last
   std::vector<ProcessFigures> figures;
@@ -23,6 +24,11 @@ struct Answer {
   std::vector<TraceSpan> spans;
 };
 
-std::string_view finish_reason_name(FinishReason reason);  // "stop", "length", "cancelled", "error"
+// "stop", "length", "cancelled", "error", "deadline".
+std::string_view finish_reason_name(FinishReason reason);
+// Somebody wanted no more of it, or not in time.
+inline bool ended_early(FinishReason reason) {
+  return reason == FinishReason::kCancelled || reason == FinishReason::kDeadline;
+}
 
 }  // namespace suture

@@ -17,13 +17,13 @@ constexpr uint64_t kCreditWindow = 32;
 
 AnswerReader::AnswerReader(std::shared_ptr<TokenRing> ring, const Tokenizer& tokenizer,
                            std::vector<std::string> stops,
-                           std::function<void(std::string_view)> on_text)
+                           std::function<void(std::string_view)> on_text, int64_t asked_ns)
     : ring_(std::move(ring)),
       tokens_(ring_),
       decoder_(tokenizer),
       stops_(std::move(stops)),
       on_text_(std::move(on_text)),
-      start_ns_(monotonic_ns()) {
+      asked_ns_(asked_ns) {
   grant();
 }
 
@@ -54,7 +54,7 @@ void AnswerReader::finish(Answer& answer) {
   answer.text = std::move(text_);
   answer.token_ids = std::move(token_ids_);
   answer.first_token_seconds = first_token_seconds_;
-  answer.seconds = seconds_since(start_ns_);
+  answer.seconds = seconds_since(asked_ns_);
 }
 
 void AnswerReader::grant() {
@@ -63,7 +63,7 @@ void AnswerReader::grant() {
 
 void AnswerReader::take(const RingToken& token) {
   if (stopped()) return;  // the model was ahead
-  if (token_ids_.empty()) first_token_seconds_ = seconds_since(start_ns_);
+  if (token_ids_.empty()) first_token_seconds_ = seconds_since(asked_ns_);
   token_ids_.push_back(token.id);
   emit(decoder_.push(token.id));
   text_ends_.push_back(text_bytes_);

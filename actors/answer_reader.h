@@ -19,7 +19,8 @@ namespace suture {
 class AnswerReader {
  public:
   AnswerReader(std::shared_ptr<TokenRing> ring, const Tokenizer& tokenizer,
-               std::vector<std::string> stops, std::function<void(std::string_view)> on_text);
+               std::vector<std::string> stops, std::function<void(std::string_view)> on_text,
+               int64_t asked_ns);
 
   // Takes what comes within one slice. False when the producer has finished or is gone.
   bool read_slice();
@@ -44,7 +45,7 @@ class AnswerReader {
   StreamingDecoder decoder_;
   StopMatcher stops_;
   std::function<void(std::string_view)> on_text_;
-  int64_t start_ns_;
+  int64_t asked_ns_;  // CLOCK_MONOTONIC; times count from here
   double first_token_seconds_ = 0;
   std::vector<int32_t> token_ids_;
   std::vector<size_t> text_ends_;  // [token_ids_] bytes of text that came out up to each token

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "actors/trace_log.h"
 #include "models/tokenizer.h"
 #include "models/unicode.h"
 
@@ -35,8 +36,9 @@ class AnswerReaderTest : public testing::Test {
   Answer read(const std::vector<std::string>& pieces, std::vector<std::string> stops) {
     tokenizer_ = tokenizer_of(pieces);
     ring_ = TokenRing::create(64).value();
-    AnswerReader reader(ring_, *tokenizer_, std::move(stops),
-                        [this](std::string_view text) { shown_ += text; });
+    AnswerReader reader(
+        ring_, *tokenizer_, std::move(stops), [this](std::string_view text) { shown_ += text; },
+        asked_ns_);
     TokenRingWriter writer = TokenRingWriter::open(ring_).value();
     for (int32_t id = 0; id < std::ssize(pieces); ++id) {
       if (!writer.wait_credit(deadline_in({}))) break;
@@ -57,6 +59,7 @@ class AnswerReaderTest : public testing::Test {
 
   std::unique_ptr<Tokenizer> tokenizer_;
   std::shared_ptr<TokenRing> ring_;
+  int64_t asked_ns_ = monotonic_ns();
   std::string shown_;
   std::string beyond_;
   bool stopped_ = false;

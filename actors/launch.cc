@@ -15,6 +15,7 @@
 #include <set>
 #include <utility>
 
+#include "actors/admission.h"
 #include "actors/answer_reader.h"
 #include "actors/caf_system.h"
 #include "actors/coordinator_actor.h"
@@ -32,6 +33,7 @@ namespace {
 constexpr const char* kLauncherName = "launcher";
 constexpr std::chrono::milliseconds kReportSlice{
     100};  // then look whether the request was cancelled
+constexpr double kMaxDeadlineSeconds = 1e6;
 
 Result<std::string> random_secret() {
   unsigned char bytes[32];
@@ -69,6 +71,7 @@ std::string_view finish_reason_name(FinishReason reason) {
     case FinishReason::kLength: return "length";
     case FinishReason::kCancelled: return "cancelled";
     case FinishReason::kError: return "error";
+    case FinishReason::kDeadline: return "deadline";
   }
   return "unknown";
 }
@@ -79,6 +82,11 @@ Status validate(const AskOptions& options, int64_t max_seq_len) {
         ErrorCode::kInvalidArgument,
         fmt::format("{} tokens asked for, 1 to {} are possible", options.max_tokens, max_seq_len),
         "request");
+  if (!(options.deadline_seconds >= 0 && options.deadline_seconds <= kMaxDeadlineSeconds))
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("a deadline of {} s is asked for, 0 (none) to {} are possible",
+                            options.deadline_seconds, kMaxDeadlineSeconds),
+                "request");
   SUTURE_RETURN_IF_ERROR(validate_stop_strings(options.stop));
   return validate(options.sampling);
 }
@@ -101,10 +109,9 @@ struct Launch::State {
   caf::actor coordinator;                    // set once, under mutex
 
   const int64_t started_ns = monotonic_ns();
-  std::atomic<int64_t> requests = 0;  // running and waiting
+  std::unique_ptr<Admission> admission;  // one request runs at a time
 
-  std::mutex ask_mutex;       // one request at a time
-  uint64_t next_request = 1;  // odd numbers; guarded by ask_mutex
+  uint64_t next_request = 1;  // odd numbers; belongs to who has the ticket
 
   // Held while text is encoded, not while an answer is waited for: others may begin and end their
   // conversations meanwhile. Guards prepared.prompts and the two below.
@@ -247,6 +254,8 @@ Result<std::unique_ptr<Launch>> Launch::start(const LaunchSpec& spec,
   SUTURE_ASSIGN_OR_RETURN(state->prepared, prepare_launch(spec));
   std::unique_ptr<Launch> launch(new Launch(std::move(state)));
   State& started = *launch->state_;
+  started.admission = std::make_unique<Admission>(
+      AdmissionLimits{.running = 1, .waiting = spec.max_sequences + spec.max_queue - 1});
   const bool processes = spec.placement == Placement::kProcesses;
   if (processes) {
     SUTURE_ASSIGN_OR_RETURN(TlsIdentity identity, TlsIdentity::create());
@@ -323,7 +332,7 @@ void Launch::State::remember(uint64_t conversation, std::vector<int32_t> tail, c
                              std::string_view more_text) {
   const std::lock_guard lock(text_mutex);
   const auto found = conversations.find(conversation);
-  const bool said = answer.reason != FinishReason::kCancelled || !answer.token_ids.empty();
+  const bool said = !ended_early(answer.reason) || !answer.token_ids.empty();
   if (found == conversations.end() || !said) return;
   tail.insert(tail.end(), answer.token_ids.begin(), answer.token_ids.end());
   const std::vector<int32_t> more = prepared.prompts->answer(more_text);
@@ -333,19 +342,26 @@ void Launch::State::remember(uint64_t conversation, std::vector<int32_t> tail, c
 
 namespace {
 
-// One more while it lives.
-class Counted {
- public:
-  explicit Counted(std::atomic<int64_t>& count) : count_(count) {
-    count_.fetch_add(1, std::memory_order_relaxed);
-  }
-  ~Counted() { count_.fetch_sub(1, std::memory_order_relaxed); }
-  Counted(const Counted&) = delete;
-  Counted& operator=(const Counted&) = delete;
+Deadline deadline_of(const AskOptions& options) {
+  if (options.deadline_seconds == 0) return Deadline::max();
+  return deadline_in(std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::duration<double>(options.deadline_seconds)));
+}
 
- private:
-  std::atomic<int64_t>& count_;
-};
+// Why a request should end now, if it should.
+std::optional<FinishReason> end_wanted(const std::atomic<bool>& cancelled, Deadline deadline) {
+  if (cancelled.load()) return FinishReason::kCancelled;
+  if (std::chrono::steady_clock::now() >= deadline) return FinishReason::kDeadline;
+  return std::nullopt;
+}
+
+Result<Answer> not_admitted(const Error& error, int64_t asked_ns) {
+  if (error.code != ErrorCode::kCancelled) return tl::unexpected<Error>(error);
+  Answer answer;
+  answer.reason = FinishReason::kCancelled;
+  answer.waited_seconds = answer.seconds = seconds_since(asked_ns);
+  return answer;
+}
 
 }  // namespace
 
@@ -354,8 +370,12 @@ Result<Answer> Launch::ask(const AskOptions& options,
                            const std::atomic<bool>& cancelled) {
   State& state = *state_;
   SUTURE_RETURN_IF_ERROR(validate(options, state.spec.max_seq_len));
-  const Counted counted(state.requests);
-  const std::lock_guard one_at_a_time(state.ask_mutex);
+  const int64_t asked_ns = monotonic_ns();
+  const Deadline deadline = deadline_of(options);
+  const uint64_t client = options.client != 0 ? options.client : options.conversation;
+  const auto ticket = state.admission->enter(client, deadline, cancelled);
+  if (!ticket) return not_admitted(ticket.error(), asked_ns);
+  const double waited_seconds = seconds_since(asked_ns);
   SUTURE_ASSIGN_OR_RETURN(std::vector<int32_t> tail, state.tail_of(options));
   const uint64_t request = std::exchange(state.next_request, state.next_request + 2);
   const std::string ring_name = fmt::format("answer/{}", request);
@@ -363,14 +383,18 @@ Result<Answer> Launch::ask(const AskOptions& options,
 
   std::vector<std::string> stops = options.stop;
   stops.insert(stops.end(), state.prepared.stop.begin(), state.prepared.stop.end());
-  AnswerReader reader(ring, state.prepared.encodings->tokenizer(), std::move(stops), on_text);
+  AnswerReader reader(ring, state.prepared.encodings->tokenizer(), std::move(stops), on_text,
+                      asked_ns);
   tell_question(state.coordinator, {request, tail, options.max_tokens, options.sampling, ring_name,
                                     options.conversation});
   bool producing = true;
-  bool told = false;
+  std::optional<FinishReason> told;  // why the request was told to end
   std::optional<AnswerReport> report;
   while (!report) {
-    if (cancelled.load() && !std::exchange(told, true)) tell_cancel(state.coordinator, request);
+    if (!told) {
+      told = end_wanted(cancelled, deadline);
+      if (told) tell_cancel(state.coordinator, request);
+    }
     if (producing) {
       producing = reader.read_slice();
     } else {
@@ -385,6 +409,8 @@ Result<Answer> Launch::ask(const AskOptions& options,
   Answer answer;
   reader.finish(answer);
   take_over(std::move(*report), answer);
+  answer.waited_seconds = waited_seconds;
+  if (answer.reason == FinishReason::kCancelled && told) answer.reason = *told;
   if (reader.stopped()) answer.reason = FinishReason::kStop;
   state.remember(options.conversation, std::move(tail), answer, reader.text_beyond_tokens());
   return answer;
@@ -438,7 +464,9 @@ LaunchSnapshot Launch::snapshot() const {
   LaunchSnapshot snapshot;
   snapshot.time_ns = monotonic_ns();
   snapshot.started_ns = state_->started_ns;
-  snapshot.requests = state_->requests.load(std::memory_order_relaxed);
+  const AdmissionCounts counts = state_->admission->counts();
+  snapshot.requests = counts.running + counts.waiting;
+  snapshot.waiting = counts.waiting;
   for (const ModelSpec& model : state_->spec.models)
     snapshot.processes.push_back(state_->look_at_process(model));
   return snapshot;

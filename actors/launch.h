@@ -47,6 +47,8 @@ struct AskOptions {
   SamplingOptions sampling;
   std::vector<std::string> stop = {};  // strings that end the answer; not shown
   uint64_t conversation = 0;           // the next turn of it; 0 = a question by itself
+  double deadline_seconds = 0;         // from asking; the answer ends then; 0 = none
+  uint64_t client = 0;                 // clients take turns; 0 = the conversation is the client
 };
 
 // kInvalidArgument names the value that is out of range; `max_seq_len` as in the topology.
@@ -61,9 +63,11 @@ class Launch {
   // Ends all processes.
   ~Launch();
 
-  // Blocks until the answer is complete; requests of several threads run one after another.
-  // `on_text` gets whole characters as they come. Setting `cancelled` ends the answer soon; what
-  // came until then is returned with FinishReason::kCancelled.
+  // Blocks until the answer is complete; requests of several threads run one after another, clients
+  // taking turns. `on_text` gets whole characters as they come. Setting `cancelled` ends the answer
+  // soon; what came until then is returned with FinishReason::kCancelled, and with kDeadline when
+  // the deadline passed. kBusy when max_sequences and max_queue are full, kTimeout when the
+  // deadline passes before its turn.
   Result<Answer> ask(const AskOptions& options,
                      const std::function<void(std::string_view text)>& on_text,
                      const std::atomic<bool>& cancelled);

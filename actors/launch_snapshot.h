@@ -32,7 +32,8 @@ struct ProcessSnapshot {
 struct LaunchSnapshot {
   int64_t time_ns = 0;                     // CLOCK_MONOTONIC
   int64_t started_ns = 0;                  // the same clock
-  int64_t requests = 0;                    // the one that runs, and those that wait for it
+  int64_t requests = 0;                    // that run or wait
+  int64_t waiting = 0;                     // of these
   std::vector<ProcessSnapshot> processes;  // in the order of the topology
 };
 

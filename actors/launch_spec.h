@@ -56,6 +56,7 @@ struct LaunchSpec {
   Placement placement = Placement::kProcesses;
   int64_t max_seq_len = 8192;
   int32_t max_sequences = 4;
+  int32_t max_queue = 16;  // requests beyond max_sequences that may wait
   SamplingOptions sampling;
   // Own tokens and segments together, beyond which a master goes on without its slaves.
   std::optional<int64_t> stitch_until;  // as the file says it

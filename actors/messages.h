@@ -122,7 +122,13 @@ struct GenerateRequest {
   uint64_t keep_key = 0;  // keep the answer's stream under this key, until dropped; 0 = no
 };
 
-enum class FinishReason : uint32_t { kStop = 1, kLength = 2, kCancelled = 3, kError = 4 };
+enum class FinishReason : uint32_t {
+  kStop = 1,
+  kLength = 2,
+  kCancelled = 3,
+  kError = 4,
+  kDeadline = 5
+};
 
 // From this token on the answer went on without a slave.
 struct Degraded {

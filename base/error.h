@@ -31,9 +31,10 @@ std::string_view error_code_name(ErrorCode code);
 
 struct Error {
   ErrorCode code = ErrorCode::kInvalidArgument;
-  std::string what;    // one sentence without a full stop, with the values involved
-  std::string where;   // file, field, line or component; may be empty
-  std::string remedy;  // what to do about it; may be empty
+  std::string what;                // one sentence without a full stop, with the values involved
+  std::string where;               // file, field, line or component; may be empty
+  std::string remedy;              // what to do about it; may be empty
+  double retry_after_seconds = 0;  // when the same may succeed; 0 = not known
 
   // "where: what\n  remedy: ..." as printed to a terminal.
   std::string message() const;
@@ -46,7 +47,8 @@ using Status = Result<void>;
 // return fail(ErrorCode::kCorrupt, "tensor count 9 exceeds the file", path);
 inline tl::unexpected<Error> fail(ErrorCode code, std::string what, std::string where = {},
                                   std::string remedy = {}) {
-  return tl::unexpected<Error>(Error{code, std::move(what), std::move(where), std::move(remedy)});
+  return tl::unexpected<Error>(
+      Error{code, std::move(what), std::move(where), std::move(remedy), 0});
 }
 
 // Error of a failed system call: `what` followed by strerror(error_number).

@@ -38,8 +38,8 @@ void read_figures(const nlohmann::json& json, ProcessFigures& figures) {
 }
 
 FinishReason reason_named(std::string_view name) {
-  for (const FinishReason reason :
-       {FinishReason::kStop, FinishReason::kLength, FinishReason::kCancelled})
+  for (const FinishReason reason : {FinishReason::kStop, FinishReason::kLength,
+                                    FinishReason::kCancelled, FinishReason::kDeadline})
     if (finish_reason_name(reason) == name) return reason;
   return FinishReason::kError;
 }
@@ -73,6 +73,7 @@ nlohmann::json to_json(const Answer& answer) {
                          {"token_ids", answer.token_ids},
                          {"finish_reason", finish_reason_name(answer.reason)},
                          {"prompt_tokens", answer.prompt_tokens},
+                         {"waited_s", answer.waited_seconds},
                          {"first_token_s", answer.first_token_seconds},
                          {"seconds", answer.seconds},
                          {"processes", nlohmann::json::array()},
@@ -90,16 +91,18 @@ nlohmann::json to_json(const Answer& answer) {
 }
 
 nlohmann::json to_json(const AskOptions& options) {
-  return {{"text", options.text},
-          {"max_tokens", options.max_tokens},
-          {"temperature", options.sampling.temperature},
-          {"top_k", options.sampling.top_k},
-          {"top_p", options.sampling.top_p},
-          {"min_p", options.sampling.min_p},
-          {"repetition_penalty", options.sampling.repetition_penalty},
-          {"repetition_window", options.sampling.repetition_window},
-          {"seed", options.sampling.seed},
-          {"stop", options.stop}};
+  nlohmann::json json = {{"text", options.text},
+                         {"max_tokens", options.max_tokens},
+                         {"temperature", options.sampling.temperature},
+                         {"top_k", options.sampling.top_k},
+                         {"top_p", options.sampling.top_p},
+                         {"min_p", options.sampling.min_p},
+                         {"repetition_penalty", options.sampling.repetition_penalty},
+                         {"repetition_window", options.sampling.repetition_window},
+                         {"seed", options.sampling.seed},
+                         {"stop", options.stop}};
+  if (options.deadline_seconds != 0) json["deadline_s"] = options.deadline_seconds;
+  return json;
 }
 
 nlohmann::json to_json(const std::vector<ChatTurn>& turns) {
@@ -115,6 +118,7 @@ Result<Answer> answer_from_json(const nlohmann::json& source) {
     json.at("token_ids").get_to(answer.token_ids);
     answer.reason = reason_named(json.at("finish_reason").get<std::string>());
     json.at("prompt_tokens").get_to(answer.prompt_tokens);
+    answer.waited_seconds = json.value("waited_s", 0.0);
     json.at("first_token_s").get_to(answer.first_token_seconds);
     json.at("seconds").get_to(answer.seconds);
     for (const nlohmann::json& process : json.at("processes"))
@@ -143,6 +147,7 @@ Result<AskOptions> ask_options_from_json(const nlohmann::json& source) {
     json.at("repetition_window").get_to(options.sampling.repetition_window);
     json.at("seed").get_to(options.sampling.seed);
     json.at("stop").get_to(options.stop);
+    options.deadline_seconds = json.value("deadline_s", 0.0);
   });
 }
 
@@ -161,6 +166,7 @@ Result<Error> error_from_json(const nlohmann::json& source) {
     json.at("what").get_to(error.what);
     json.at("where").get_to(error.where);
     json.at("remedy").get_to(error.remedy);
+    error.retry_after_seconds = json.value("retry_after_s", 0.0);
   });
 }
 

@@ -13,6 +13,7 @@ Answer sample() {
   answer.token_ids = {1, 2, 3};
   answer.reason = FinishReason::kLength;
   answer.prompt_tokens = 40;
+  answer.waited_seconds = 0.25;
   answer.first_token_seconds = 0.5;
   answer.seconds = 1.5;
   answer.figures = {{.name = "master", .role = "master", .prompt_tokens = 40, .decoded_tokens = 3}};
@@ -29,6 +30,7 @@ TEST(AnswerJsonTest, AnswersComeBackAsTheyWere) {
   EXPECT_EQ(back->text, "1911, 苏州");
   EXPECT_EQ(back->reason, FinishReason::kLength);
   EXPECT_EQ(back->degraded[0].token, 2);
+  EXPECT_EQ(back->waited_seconds, 0.25);
 }
 
 TEST(AnswerJsonTest, EveryMissingFieldIsNamed) {
@@ -52,6 +54,31 @@ TEST(AnswerJsonTest, ErrorsKeepTheirCode) {
   ASSERT_TRUE(back.has_value());
   EXPECT_EQ(back->code, ErrorCode::kLost);
   EXPECT_EQ(back->message(), error.message());
+  EXPECT_EQ(back->retry_after_seconds, 0);
+  EXPECT_FALSE(error_json(error).contains("retry_after_s"));
+}
+
+TEST(AnswerJsonTest, RetryHintAndDeadlineComeAlongWhereThereIsOne) {
+  const Error busy{ErrorCode::kBusy, "full", "launch", "retry", 2.5};
+  EXPECT_EQ(error_from_json(error_json(busy)).value().retry_after_seconds, 2.5);
+  const AskOptions asked{.text = "x", .deadline_seconds = 1.5};
+  EXPECT_EQ(ask_options_from_json(to_json(asked)).value().deadline_seconds, 1.5);
+  EXPECT_FALSE(to_json(AskOptions{}).contains("deadline_s"));
+  for (const nlohmann::json& wrong : {nlohmann::json("soon"), nlohmann::json(nullptr)}) {
+    nlohmann::json json = to_json(asked);
+    json["deadline_s"] = wrong;
+    EXPECT_FALSE(ask_options_from_json(json).has_value()) << wrong;
+  }
+}
+
+TEST(AnswerJsonTest, EveryFinishReasonKeepsItsName) {
+  for (const FinishReason reason :
+       {FinishReason::kStop, FinishReason::kLength, FinishReason::kCancelled, FinishReason::kError,
+        FinishReason::kDeadline}) {
+    Answer answer = sample();
+    answer.reason = reason;
+    EXPECT_EQ(answer_from_json(to_json(answer)).value().reason, reason);
+  }
 }
 
 }  // namespace

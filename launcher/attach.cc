@@ -36,8 +36,9 @@ bool same_user(int fd) {
 // One client, served by a thread of its own. Its conversation ends with it.
 class ClientConnection {
  public:
-  ClientConnection(UniqueFd fd, const AttachServices& services, const std::atomic<bool>& stopping)
-      : socket_(std::move(fd)), services_(services), stopping_(stopping) {}
+  ClientConnection(UniqueFd fd, uint64_t client, const AttachServices& services,
+                   const std::atomic<bool>& stopping)
+      : socket_(std::move(fd)), client_(client), services_(services), stopping_(stopping) {}
   ~ClientConnection() { end_conversation(); }
   ClientConnection(const ClientConnection&) = delete;
   ClientConnection& operator=(const ClientConnection&) = delete;
@@ -52,6 +53,7 @@ class ClientConnection {
   void watch_client(std::atomic<bool>& cancelled);
 
   LineSocket socket_;
+  const uint64_t client_;  // unique in the launch
   const AttachServices& services_;
   const std::atomic<bool>& stopping_;
   uint64_t conversation_ = 0;           // 0 = none
@@ -102,6 +104,7 @@ Status ClientConnection::ask(const nlohmann::json& question) {
   auto options = ask_options_from_json(question);
   if (!options) return socket_.send({{"error", error_json(options.error())}});
   options->conversation = conversation_;
+  options->client = client_;
   std::atomic<bool> cancelled = false;
   const UniqueFd answered(::eventfd(0, EFD_CLOEXEC));
   auto answering = std::async(std::launch::async, [&] {
@@ -155,6 +158,7 @@ struct AttachServer::State {
     std::thread thread;
   };
   std::list<Connection> connections;  // accepting thread, then the destructor
+  uint64_t next_client = 1;           // accepting thread
   std::thread acceptor;
 
   void accept_all();
@@ -183,8 +187,8 @@ void AttachServer::State::add_connection(UniqueFd fd) {
     return true;
   });
   Connection& added = connections.emplace_back();
-  added.thread = std::thread([this, &added, fd = std::move(fd)]() mutable {
-    ClientConnection(std::move(fd), services, stopping).serve();
+  added.thread = std::thread([this, &added, client = next_client++, fd = std::move(fd)]() mutable {
+    ClientConnection(std::move(fd), client, services, stopping).serve();
     added.ended.store(true);
   });
 }

@@ -169,6 +169,29 @@ TEST_F(AttachTest, AClientThatHangsUpCancelsItsRequest) {
   EXPECT_EQ(ended.get_future().wait_for(std::chrono::minutes(1)), std::future_status::ready);
 }
 
+TEST_F(AttachTest, EveryConnectionIsAClientOfItsOwn) {
+  std::vector<uint64_t> clients;
+  const Asker notes = [&](const AskOptions& options, const auto& on_text, const auto& cancelled) {
+    clients.push_back(options.client);  // one question at a time
+    return echo(options, on_text, cancelled);
+  };
+  const auto server = AttachServer::start("x", {notes});
+  ASSERT_TRUE(server.has_value());
+  for (int i = 0; i < 2; ++i) {
+    LineSocket client = connect("x");
+    for (int question = 0; question < 2; ++question) {
+      ASSERT_TRUE(client.send(to_json(AskOptions{.text = "hi"})));
+      while (!client.receive(-1).value()->contains("answer")) {
+      }
+    }
+  }
+  ASSERT_EQ(clients.size(), 4u);
+  EXPECT_NE(clients[0], 0u);
+  EXPECT_EQ(clients[0], clients[1]);
+  EXPECT_EQ(clients[2], clients[3]);
+  EXPECT_NE(clients[0], clients[2]);
+}
+
 TEST_F(AttachTest, AConversationLivesAsLongAsItsClient) {
   std::mutex mutex;
   std::vector<std::string> log;

@@ -95,7 +95,7 @@ void ChatSession::question(std::string_view text, const std::atomic<bool>& cance
   add_figures(answer->figures, processes_);
   seconds_ += answer->seconds;
   // What was stopped before it began has left no trace in the conversation.
-  const bool said = answer->reason != FinishReason::kCancelled || !answer->token_ids.empty();
+  const bool said = !ended_early(answer->reason) || !answer->token_ids.empty();
   if (said) turns_.push_back({std::string(text), answer->text});
   show_end(*answer);
 }
@@ -108,6 +108,8 @@ void ChatSession::show_end(const Answer& answer) {
     output_.note(
         fmt::format("[stopped after {} tokens; -n asks for more]\n", answer.token_ids.size()));
   if (answer.reason == FinishReason::kCancelled) output_.note("[stopped]\n");
+  if (answer.reason == FinishReason::kDeadline)
+    output_.note(fmt::format("[ended by its deadline after {:.1f} s]\n", answer.seconds));
   output_.note(chat_table(answer.figures));
 }
 

@@ -22,6 +22,7 @@ class FakeBackend final : public ChatBackend {
     if (options.text == "fail") return fail(ErrorCode::kLost, "gone", "master", "start again");
     Answer answer;
     answer.reason = cancelled ? FinishReason::kCancelled : FinishReason::kStop;
+    if (options.text == "slow") answer.reason = FinishReason::kDeadline;
     if (options.text == "silence") return answer;
     answer.text = "re: " + options.text;
     answer.token_ids = {1, 2};
@@ -65,6 +66,12 @@ TEST_F(ChatSessionTest, QuestionsAreAnsweredWithATableOfTokens) {
   EXPECT_EQ(backend_.asked.size(), 1u);
   EXPECT_TRUE(say("//etc is what?"));
   EXPECT_EQ(backend_.asked.back().text, "/etc is what?");
+}
+
+TEST_F(ChatSessionTest, AnAnswerThatItsDeadlineEndedStaysAsFarAsItCame) {
+  EXPECT_TRUE(say("slow"));
+  EXPECT_TRUE(noted("deadline")) << notes_;
+  EXPECT_EQ(session_.turns(), (std::vector<ChatTurn>{{"slow", "re: slow"}}));
 }
 
 TEST_F(ChatSessionTest, WhatGoesWrongIsSaidAndTheChatGoesOn) {

@@ -22,10 +22,12 @@ void print_json(const nlohmann::json& value) {
 }
 
 nlohmann::json error_json(const Error& error) {
-  return {{"code", error_code_name(error.code)},
-          {"what", error.what},
-          {"where", error.where},
-          {"remedy", error.remedy}};
+  nlohmann::json json = {{"code", error_code_name(error.code)},
+                         {"what", error.what},
+                         {"where", error.where},
+                         {"remedy", error.remedy}};
+  if (error.retry_after_seconds > 0) json["retry_after_s"] = error.retry_after_seconds;
+  return json;
 }
 
 void print_failure(const Error& error, bool json) {

@@ -18,6 +18,8 @@ void print_after(const AnsweredQuestion& done) {
     fmt::print("  [went on without '{}' from token {}: {}]\n", lost.slave, lost.token, lost.why);
   if (done.answer.reason == FinishReason::kLength)
     fmt::print("  [stopped after {} tokens; -n asks for more]\n", done.answer.token_ids.size());
+  if (done.answer.reason == FinishReason::kDeadline)
+    fmt::print("  [ended by its deadline after {:.1f} s]\n", done.answer.seconds);
   if (!done.item.expect.empty()) {
     std::string facts;
     for (const ExpectedFact& fact : done.item.expect)

@@ -1,4 +1,5 @@
-// The options of the command line that say how answers are drawn, shared by `run` and `chat`.
+// The options of the command line that say how answers are drawn and when they end, shared by `run`
+// and `chat`.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -22,6 +23,7 @@ struct SamplingFlags {
   std::optional<int64_t> repetition_window;
   std::optional<uint64_t> seed;
   std::vector<std::string> stop;  // added to the topology's
+  std::optional<double> deadline_seconds;
 };
 
 // `flags` must outlive `command`.

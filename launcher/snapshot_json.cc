@@ -106,6 +106,7 @@ nlohmann::json to_json(const LaunchSnapshot& snapshot) {
   return {{"time_ns", snapshot.time_ns},
           {"started_ns", snapshot.started_ns},
           {"requests", snapshot.requests},
+          {"waiting", snapshot.waiting},
           {"processes", std::move(processes)}};
 }
 
@@ -115,6 +116,7 @@ Result<LaunchSnapshot> snapshot_from_json(const nlohmann::json& value) {
     value.at("time_ns").get_to(snapshot.time_ns);
     value.at("started_ns").get_to(snapshot.started_ns);
     value.at("requests").get_to(snapshot.requests);
+    value.at("waiting").get_to(snapshot.waiting);
     for (const json& process : value.at("processes"))
       snapshot.processes.push_back(process_from(process));
   } catch (const json::exception& error) {

@@ -6,7 +6,8 @@ namespace suture {
 namespace {
 
 LaunchSnapshot sample() {
-  LaunchSnapshot snapshot{.time_ns = 50, .started_ns = 20, .requests = 2, .processes = {}};
+  LaunchSnapshot snapshot{
+      .time_ns = 50, .started_ns = 20, .requests = 2, .waiting = 1, .processes = {}};
   ProcessSnapshot master;
   master.name = "master";
   master.device = "cpu";

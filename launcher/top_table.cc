@@ -129,8 +129,7 @@ std::string top_table(const TopFigures& figures) {
   const LaunchSnapshot& now = figures.now;
   std::string text =
       fmt::format("{}  up {}  requests: {} running, {} waiting\n\n", figures.launch,
-                  span_text(now.time_ns - now.started_ns), std::min<int64_t>(now.requests, 1),
-                  std::max<int64_t>(now.requests - 1, 0));
+                  span_text(now.time_ns - now.started_ns), now.requests - now.waiting, now.waiting);
   text += fmt::format("{:<16} {:<10} {:>4} {:>10} {:>10} {:>6} {:>8} {:>18} {:>9} {:>9} {:>9}\n",
                       "process", "state", "seq", "read tok/s", "dec. tok/s", "waits", "wait ms",
                       "blocks used/lea/all", "res. MB", "alloc. MB", "RSS MB");
@@ -180,8 +179,8 @@ nlohmann::json to_json(const TopFigures& figures) {
   return {
       {"launch", figures.launch},
       {"running_seconds", static_cast<double>(figures.now.time_ns - figures.now.started_ns) * 1e-9},
-      {"requests_running", std::min<int64_t>(figures.now.requests, 1)},
-      {"requests_waiting", std::max<int64_t>(figures.now.requests - 1, 0)},
+      {"requests_running", figures.now.requests - figures.now.waiting},
+      {"requests_waiting", figures.now.waiting},
       {"processes", std::move(processes)},
       {"requests", std::move(requests)},
       {"warnings", figures.warnings}};

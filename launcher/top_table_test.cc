@@ -96,6 +96,7 @@ TEST(TopTableTest, WarnsOfWhatIsLostFullSilentOrReservedInVain) {
 TEST(TopTableTest, TableAndJsonShowTheSame) {
   LaunchSnapshot now = at(3725);
   now.requests = 3;
+  now.waiting = 2;
   now.processes[0].state = ProcessState::kGenerating;
   now.processes[0].slab.blocks_used = 5;
   now.processes[0].slab.blocks_leased = 2;

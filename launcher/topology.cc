@@ -29,7 +29,7 @@ constexpr double kMaxGain = 100;  // exp(100) drowns everything else already
 constexpr std::array<std::string_view, 6> kFileKeys = {"bus",       "model",        "sampling",
                                                        "placement", "stitch_until", "warm_up"};
 constexpr std::array<std::string_view, 1> kPlannedFileKeys = {"gpu_sharing"};
-constexpr std::array<std::string_view, 2> kBusKeys = {"max_seq_len", "max_sequences"};
+constexpr std::array<std::string_view, 3> kBusKeys = {"max_seq_len", "max_sequences", "max_queue"};
 constexpr std::array<std::string_view, 9> kSamplingKeys = {
     "temperature",       "top_k", "top_p",      "min_p", "repetition_penalty",
     "repetition_window", "seed",  "max_tokens", "stop"};
@@ -53,7 +53,10 @@ Status read_bus(const TomlReader& reader, LaunchSpec& spec) {
                           reader.integer("max_seq_len", spec.max_seq_len, 32, 1 << 20));
   SUTURE_ASSIGN_OR_RETURN(const int64_t sequences,
                           reader.integer("max_sequences", spec.max_sequences, 1, 256));
+  SUTURE_ASSIGN_OR_RETURN(const int64_t queue,
+                          reader.integer("max_queue", spec.max_queue, 0, 1024));
   spec.max_sequences = static_cast<int32_t>(sequences);
+  spec.max_queue = static_cast<int32_t>(queue);
   return {};
 }
 

@@ -24,6 +24,8 @@ constexpr TopologyKey kKeys[] = {
      "tokens of the longest sequence: prompt, documents and answer"},
     {"bus", "max_sequences", KeyType::kInteger, "1 to 256", "4",
      "sequences of that length for which every model reserves K/V"},
+    {"bus", "max_queue", KeyType::kInteger, "0 to 1024", "16",
+     "requests that may wait beyond max_sequences; more are refused"},
     {"model", "name", KeyType::kText, "1 to 63 letters, digits or _ - . :, not launcher",
      "required", "unique in the file; shown in tables, logs and errors"},
     {"model", "role", KeyType::kText, R"("master" or "slave")", "required",

@@ -44,6 +44,7 @@ warm_up = false
 [bus]
 max_seq_len = 4096
 max_sequences = 2
+max_queue = 3
 [sampling]
 temperature = 0.55
 top_k = 20
@@ -75,6 +76,7 @@ path = "smollm2-135m-instruct"
   EXPECT_FALSE(spec->warm_up);
   EXPECT_EQ(spec->max_seq_len, 4096);
   EXPECT_EQ(spec->max_sequences, 2);
+  EXPECT_EQ(spec->max_queue, 3);
   EXPECT_FLOAT_EQ(spec->sampling.temperature, 0.55f);
   EXPECT_EQ(spec->sampling.top_k, 20);
   EXPECT_FLOAT_EQ(spec->sampling.top_p, 0.9f);
@@ -109,6 +111,7 @@ TEST_F(TopologyTest, DefaultsAreThoseOfTheDesign) {
   EXPECT_EQ(spec->placement, Placement::kProcesses);
   EXPECT_EQ(spec->max_seq_len, 8192);
   EXPECT_EQ(spec->max_sequences, 4);
+  EXPECT_EQ(spec->max_queue, 16);
   EXPECT_FALSE(spec->models[0].system.has_value());
 }
 

@@ -1,0 +1,124 @@
+#include "actors/admission.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace suture {
+namespace {
+
+constexpr std::chrono::milliseconds kSlice{100};  // then look whether the request was cancelled
+constexpr double kNewestShare = 0.2;              // of the moving average
+constexpr double kFirstGuessSeconds = 1;          // before any request has ended
+
+tl::unexpected<Error> ending() {
+  return fail(ErrorCode::kClosed, "the launch is ending", "launch", "ask again when it is back");
+}
+
+}  // namespace
+
+Result<Admission::Ticket> Admission::enter(uint64_t client, Deadline deadline,
+                                           const std::atomic<bool>& cancelled) {
+  std::unique_lock lock(mutex_);
+  if (closed_) return ending();
+  if (running_ == limits_.running && waiting_ >= limits_.waiting)
+    return tl::unexpected<Error>(busy());
+  Waiter waiter;
+  std::deque<Waiter*>& queue = queues_[client];
+  if (queue.empty()) turns_.push_back(client);
+  queue.push_back(&waiter);
+  ++waiting_;
+  admit_next();
+  const Status came = wait_for_turn(lock, waiter, deadline, cancelled);
+  if (!came) {
+    withdraw(client, waiter);
+    return tl::unexpected<Error>(came.error());
+  }
+  return Ticket(*this, now_ns_());
+}
+
+Status Admission::wait_for_turn(std::unique_lock<std::mutex>& lock, Waiter& waiter,
+                                Deadline deadline, const std::atomic<bool>& cancelled) const {
+  while (!waiter.admitted) {
+    if (stopped_) return ending();
+    if (cancelled.load())
+      return fail(ErrorCode::kCancelled, "cancelled before its turn came", "launch");
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= deadline)
+      return fail(ErrorCode::kTimeout,
+                  fmt::format("the deadline passed while {} other requests were in the launch",
+                              running_ + waiting_ - 1),
+                  "launch", "allow more time, or ask when it is less busy");
+    waiter.changed.wait_until(lock, std::min(deadline, now + kSlice));
+  }
+  return {};
+}
+
+void Admission::admit_next() {
+  while (running_ < limits_.running && !turns_.empty()) {
+    const uint64_t client = turns_.front();
+    turns_.pop_front();
+    const auto found = queues_.find(client);
+    Waiter& waiter = *found->second.front();
+    found->second.pop_front();
+    if (found->second.empty())
+      queues_.erase(found);
+    else
+      turns_.push_back(client);
+    --waiting_;
+    ++running_;
+    waiter.admitted = true;
+    waiter.changed.notify_one();
+  }
+}
+
+void Admission::withdraw(uint64_t client, const Waiter& waiter) {
+  const auto found = queues_.find(client);
+  std::erase(found->second, &waiter);
+  if (found->second.empty()) {
+    queues_.erase(found);
+    std::erase(turns_, client);
+  }
+  --waiting_;
+}
+
+void Admission::leave(int64_t began_ns) {
+  const std::lock_guard lock(mutex_);
+  const double seconds = static_cast<double>(now_ns_() - began_ns) * 1e-9;
+  mean_seconds_ = mean_seconds_ == 0 ? seconds : std::lerp(mean_seconds_, seconds, kNewestShare);
+  --running_;
+  admit_next();
+}
+
+Error Admission::busy() const {
+  const double each = mean_seconds_ == 0 ? kFirstGuessSeconds : mean_seconds_;
+  const double seconds =
+      each * static_cast<double>(running_ + waiting_) / static_cast<double>(limits_.running);
+  return {ErrorCode::kBusy,
+          fmt::format("{} requests are in the launch already", running_ + waiting_), "launch",
+          fmt::format("retry in about {:.0f} s, or raise max_queue in [bus]",
+                      std::max(1.0, std::ceil(seconds))),
+          seconds};
+}
+
+void Admission::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+}
+
+void Admission::stop() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  stopped_ = true;
+  for (const auto& [client, queue] : queues_)
+    for (Waiter* waiter : queue) waiter->changed.notify_one();
+}
+
+AdmissionCounts Admission::counts() const {
+  const std::lock_guard lock(mutex_);
+  return {running_, waiting_};
+}
+
+}  // namespace suture

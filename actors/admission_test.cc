@@ -1,0 +1,198 @@
+#include "actors/admission.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace suture {
+namespace {
+
+const std::atomic<bool> kNotCancelled = false;
+constexpr Deadline kNoDeadline = Deadline::max();
+
+class AdmissionTest : public testing::Test {
+ protected:
+  using Entered = Result<Admission::Ticket>;
+
+  void limit(int64_t running, int64_t waiting) {
+    admission_.emplace(AdmissionLimits{running, waiting}, [this] { return now_ns_.load(); });
+  }
+
+  Entered enter(uint64_t client, Deadline deadline = kNoDeadline,
+                const std::atomic<bool>& cancelled = kNotCancelled) {
+    return admission_->enter(client, deadline, cancelled);
+  }
+
+  // A request of another thread that waits when this returns; once it may run it notes its client,
+  // and ends.
+  void wait_as(uint64_t client) {
+    const int64_t before = admission_->counts().waiting;
+    threads_.emplace_back([this, client] {
+      const Entered ticket = enter(client);
+      ASSERT_TRUE(ticket.has_value()) << ticket.error().message();
+      order_.push_back(client);  // one runs at a time
+    });
+    wait_until_waiting(before + 1);
+  }
+
+  // A request of another thread that is expected to be turned away while it waits.
+  void wait_in_vain(ErrorCode code, const std::atomic<bool>& cancelled = kNotCancelled) {
+    const int64_t before = admission_->counts().waiting;
+    threads_.emplace_back([this, code, &cancelled] {
+      const Entered ticket = enter(99, kNoDeadline, cancelled);
+      ASSERT_FALSE(ticket.has_value());
+      EXPECT_EQ(ticket.error().code, code) << ticket.error().message();
+    });
+    wait_until_waiting(before + 1);
+  }
+
+  void wait_until_waiting(int64_t count) const {
+    while (admission_->counts().waiting != count) std::this_thread::yield();
+  }
+
+  void join() {
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+
+  void run_for(std::chrono::nanoseconds duration) {
+    const Entered ticket = enter(1);
+    now_ns_ += duration.count();
+  }
+
+  std::atomic<int64_t> now_ns_ = 1;
+  std::optional<Admission> admission_;
+  std::vector<std::thread> threads_;
+  std::vector<uint64_t> order_;
+};
+
+TEST_F(AdmissionTest, ClientsTakeTurnsAndEachOnesRequestsKeepTheirOrder) {
+  limit(1, 16);
+  {
+    const Entered running = enter(7);
+    for (const uint64_t client : {1, 1, 1, 2, 2, 3}) wait_as(client);
+    EXPECT_EQ(admission_->counts().running, 1);
+  }
+  join();
+  EXPECT_EQ(order_, (std::vector<uint64_t>{1, 2, 3, 1, 2, 1}));
+  EXPECT_EQ(admission_->counts().running, 0);
+}
+
+TEST_F(AdmissionTest, AsManyRunAsMay) {
+  limit(2, 16);
+  std::optional<Entered> first(enter(1));
+  const Entered second = enter(1);
+  ASSERT_TRUE(second.has_value());
+  wait_as(2);
+  EXPECT_EQ(admission_->counts().running, 2);
+  first.reset();
+  join();
+  EXPECT_EQ(order_, std::vector<uint64_t>{2});
+}
+
+TEST_F(AdmissionTest, AFullQueueRefusesAtOnceAndSaysWhenToRetry) {
+  limit(1, 1);
+  run_for(std::chrono::seconds(2));
+  run_for(std::chrono::seconds(2));
+  {
+    const Entered running = enter(1);
+    wait_as(2);
+    const Entered refused = enter(3);
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().code, ErrorCode::kBusy);
+    EXPECT_DOUBLE_EQ(refused.error().retry_after_seconds, 2 * 2.0);  // two ahead, 2 s each
+    EXPECT_NE(refused.error().remedy.find("4 s"), std::string::npos) << refused.error().remedy;
+    EXPECT_NE(refused.error().remedy.find("max_queue"), std::string::npos);
+  }
+  join();
+  EXPECT_TRUE(enter(3).has_value());
+}
+
+TEST_F(AdmissionTest, WithoutAQueueTheHintIsThereBeforeAnyRequestHasEnded) {
+  limit(1, 0);
+  const Entered running = enter(1);
+  const Entered refused = enter(2);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_GT(refused.error().retry_after_seconds, 0);
+}
+
+TEST_F(AdmissionTest, WhoIsCancelledLeavesTheQueue) {
+  limit(1, 1);
+  std::atomic<bool> cancelled = false;
+  std::optional<Entered> running(enter(1));
+  wait_in_vain(ErrorCode::kCancelled, cancelled);
+  cancelled.store(true);
+  join();
+  EXPECT_EQ(admission_->counts().waiting, 0);
+  wait_as(2);  // there is a place again
+  running.reset();
+  join();
+  EXPECT_EQ(order_, std::vector<uint64_t>{2});
+}
+
+TEST_F(AdmissionTest, TheDeadlineEndsTheWait) {
+  limit(1, 4);
+  const Entered running = enter(1);
+  const Entered late = enter(2, deadline_in(std::chrono::milliseconds(1)));
+  ASSERT_FALSE(late.has_value());
+  EXPECT_EQ(late.error().code, ErrorCode::kTimeout);
+  EXPECT_FALSE(late.error().remedy.empty());
+  EXPECT_EQ(admission_->counts().waiting, 0);
+}
+
+TEST_F(AdmissionTest, AfterCloseNobodyEntersAndWhoWaitsGoesOn) {
+  limit(1, 4);
+  {
+    const Entered running = enter(1);
+    wait_as(2);
+    admission_->close();
+    const Entered refused = enter(3);
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().code, ErrorCode::kClosed);
+  }
+  join();
+  EXPECT_EQ(order_, std::vector<uint64_t>{2});
+}
+
+TEST_F(AdmissionTest, StopEndsTheWaitOfAll) {
+  limit(1, 4);
+  const Entered running = enter(1);
+  for (int i = 0; i < 3; ++i) wait_in_vain(ErrorCode::kClosed);
+  admission_->stop();
+  join();
+  EXPECT_EQ(admission_->counts().waiting, 0);
+  EXPECT_EQ(admission_->counts().running, 1);
+}
+
+TEST_F(AdmissionTest, ManyThreadsNeverRunMoreThanMay) {
+  limit(2, 3);
+  std::atomic<int> inside = 0;
+  std::atomic<int> most = 0;
+  std::atomic<int> entered = 0;
+  for (uint32_t thread = 0; thread < 8; ++thread)
+    threads_.emplace_back([&, thread] {
+      std::mt19937 random(thread);
+      for (int i = 0; i < 300; ++i) {
+        const std::atomic<bool> cancelled = random() % 4 == 0;
+        const Entered ticket = enter(random() % 4, kNoDeadline, cancelled);
+        if (!ticket) continue;
+        const int now = inside.fetch_add(1) + 1;
+        for (int seen = most.load(); seen < now && !most.compare_exchange_weak(seen, now);) {
+        }
+        entered.fetch_add(1);
+        inside.fetch_sub(1);
+      }
+    });
+  join();
+  EXPECT_GT(entered.load(), 0);
+  EXPECT_LE(most.load(), 2);
+  EXPECT_EQ(admission_->counts().running, 0);
+  EXPECT_EQ(admission_->counts().waiting, 0);
+}
+
+}  // namespace
+}  // namespace suture
