@@ -5,7 +5,7 @@ DEFAULT_MODEL := qwen2.5-coder-1.5b-instruct
 TEST_MODELS := smollm2-135m-instruct qwen2.5-coder-0.5b-instruct qwen2.5-coder-1.5b-instruct \
   gemma-3-270m
 
-.PHONY: help install-deps build run test sanitize tidy format clean
+.PHONY: help install-deps build run test sanitize torture tidy format clean
 .DEFAULT_GOAL := help
 
 help: ## list these commands
@@ -30,6 +30,9 @@ test: build ## release build, models, all tests
 sanitize: install-deps ## unit tests under address, undefined-behaviour and thread sanitizers
 	tools/sanitize asan
 	tools/sanitize tsan
+
+torture: build ## 10,000 rounds of processes killed and stopped on the K/V bus (some minutes)
+	build/release/bus_torture --rounds 10000
 
 tidy: install-deps ## formatting of all sources, clang-tidy on changed ones
 	tools/tidy
