@@ -21,6 +21,7 @@ struct Answer {
   double seconds = 0;              // from asking to the last
   std::vector<ProcessFigures> figures;
   std::vector<Degraded> degraded;
+  std::vector<Replayed> replayed;
   std::vector<TraceSpan> spans;
 };
 

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <span>
 #include <tuple>
 
 #include "base/check.h"
+#include "bus/slab.h"
 #include "fusion/merge_plan.h"
+#include "kernels/kv_layout.h"
 
 namespace suture {
 namespace {
@@ -17,10 +20,6 @@ namespace {
 constexpr uint64_t kKeyStep = 2;
 
 constexpr const char* kShorten = "raise max_seq_len in [bus], or ask for fewer tokens (-n)";
-constexpr const char* kBeginAnew =
-    "begin a new conversation (/clear in the chat), ask for fewer tokens (-n), or raise "
-    "max_seq_len "
-    "in [bus] where the model's own limit allows it";
 
 }  // namespace
 
@@ -30,6 +29,8 @@ Coordinator::Coordinator(CoordinatorSetup setup) : setup_(std::move(setup)) {
   for (size_t i = 0; i < setup_.spec.models.size(); ++i)
     if (model(i).role == Role::kMaster) master_ = i;
 }
+
+uint64_t Coordinator::new_key() { return next_key_++ * kKeyStep; }
 
 size_t Coordinator::index_of(const std::string& name) const {
   for (size_t i = 0; i < setup_.spec.models.size(); ++i)
@@ -41,27 +42,43 @@ std::vector<Outgoing> Coordinator::joined(const std::string& name) {
   if (index_of(name) == setup_.spec.models.size()) return {};
   joined_.insert(name);
   if (!all_joined()) return {};
+  std::vector<size_t> all(setup_.contexts.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  const size_t index = index_of(name);
+  const std::vector<size_t> one = {index};
+  const bool again = gone_.erase(name) != 0;
   std::vector<Outgoing> out;
-  if (setup_.spec.warm_up) import_slabs(out);
-  for (size_t i = 0; i < setup_.contexts.size(); ++i) {
-    const std::vector<int32_t>& ids = setup_.contexts[i].head_ids;
-    if (ids.empty()) continue;
-    contexts_[i] = start_reading(i, {.token_ids = ids, .capacity = std::ssize(ids)}, out);
-  }
+  if (setup_.spec.warm_up) import_slabs(again && index != master_ ? one : all, out);
+  for (const size_t i : again ? one : all) read_context(i, out);
+  proceed(out);
   return out;
 }
 
-void Coordinator::import_slabs(std::vector<Outgoing>& out) const {
+void Coordinator::import_slabs(const std::vector<size_t>& owners,
+                               std::vector<Outgoing>& out) const {
   ImportSlabs import;
-  for (const ModelSpec& slave : setup_.spec.models)
-    if (slave.role == Role::kSlave) import.owners.push_back(slave.name);
+  for (const size_t i : owners)
+    if (model(i).role == Role::kSlave) import.owners.push_back(model(i).name);
   if (!import.owners.empty()) out.emplace_back(model(master_).name, std::move(import));
 }
 
+void Coordinator::read_context(size_t index, std::vector<Outgoing>& out) {
+  forget_context(index);
+  const std::vector<int32_t>& ids = setup_.contexts[index].head_ids;
+  if (ids.empty()) return;
+  contexts_[index] = start_reading(index, {.token_ids = ids, .capacity = std::ssize(ids)}, out);
+}
+
+void Coordinator::forget_context(size_t index) {
+  const auto context = contexts_.extract(index);
+  if (context.empty()) return;
+  readings_.erase(context.mapped());
+  if (running_) running_->awaited.erase(context.mapped());
+}
+
 uint64_t Coordinator::start_reading(size_t index, ReadRequest request, std::vector<Outgoing>& out) {
-  request.key = next_key_++ * kKeyStep;
-  request.request = running_ ? running_->question.request : 0;
-  const uint64_t key = request.key;
+  const uint64_t key = new_key();
+  request.key = key;
   readings_[key].model = index;
   out.emplace_back(model(index).name, std::move(request));
   return key;
@@ -80,13 +97,48 @@ std::vector<Outgoing> Coordinator::ask(Question question) {
   running.own_ids.insert(running.own_ids.end(), running.question.tail_ids.begin(),
                          running.question.tail_ids.end());
   running.report.prompt_tokens = std::ssize(running.own_ids);
+  conversations_.touch(running.question.conversation);
   std::vector<Outgoing> out;
-  if (const Status fits = check_length(); !fits)
+  if (const Status fits = check_length(); !fits) {
     end_early(fits, FinishReason::kError, out);
-  else
+  } else {
+    make_room(out);
     start_followers(out);
+  }
   proceed(out);
   return out;
+}
+
+// Silent conversations give way: their next turn reads its text again.
+void Coordinator::make_room(std::vector<Outgoing>& out) {
+  std::vector<KvRoom> rooms;
+  for (size_t i = 0; i < setup_.spec.models.size(); ++i)
+    if (i == master_ || model(i).fusion.position == SlavePosition::kAligned)
+      rooms.push_back(room_for(i));
+  drop(conversations_.make_room(rooms, running_->question.conversation), out);
+}
+
+KvRoom Coordinator::room_for(size_t index) const {
+  const LaunchSpec& spec = setup_.spec;
+  const ModelContext& context = setup_.contexts[index];
+  const int64_t own = std::ssize(running_->own_ids) + running_->question.max_tokens;
+  const int64_t tokens = context.other_vocabulary ? spec.max_seq_len : own;
+  KvRoom room;
+  room.model = index;
+  // While an answer's stream is replaced by one of its exact length there are both; they share all
+  // blocks but the last.
+  room.blocks_needed = kv_blocks_for(tokens) - read_before(index).second / kKvBlockTokens + 1;
+  room.streams_needed = 2;
+  room.blocks = spec.max_sequences * kv_blocks_for(spec.max_seq_len) -
+                kv_blocks_for(std::ssize(context.head_ids));
+  room.streams = spec.max_sequences * int64_t{kStreamsPerSequence} - 1;
+  return room;
+}
+
+void Coordinator::drop(const std::vector<DroppedStream>& streams,
+                       std::vector<Outgoing>& out) const {
+  for (const DroppedStream& stream : streams)
+    out.emplace_back(model(stream.model).name, DropStream{stream.key});
 }
 
 Status Coordinator::check_length() const {
@@ -108,17 +160,13 @@ void Coordinator::start_followers(std::vector<Outgoing>& out) {
     request.token_ids = running.own_ids;
     request.capacity = std::ssize(running.own_ids) + running.question.max_tokens;
     request.follow_ring = running.question.ring;
+    request.request = running.question.request;
     if (setup_.contexts[i].other_vocabulary) request.text_of = model(master_).name;
     std::tie(request.head_key, request.head_entries) = read_before(i);
     const uint64_t key = start_reading(i, std::move(request), out);
     running.aligned[i] = key;
     running.awaited.insert(key);
   }
-}
-
-const Conversation* Coordinator::running_conversation() const {
-  const auto found = conversations_.find(running_->question.conversation);
-  return found == conversations_.end() ? nullptr : &found->second;
 }
 
 // At least one token is left to read: its row gives the first logits.
@@ -132,10 +180,8 @@ std::pair<uint64_t, int64_t> Coordinator::read_before(size_t index) const {
   const auto context = contexts_.find(index);
   if (context != contexts_.end() && readings_.at(context->second).why.empty())
     consider(context->second, setup_.contexts[index].head_ids);
-  if (const Conversation* conversation = running_conversation()) {
-    const auto kept = conversation->streams.find(index);
-    if (kept != conversation->streams.end()) consider(kept->second.key, kept->second.token_ids);
-  }
+  if (const KeptStream* kept = conversations_.find(running_->question.conversation, index))
+    consider(kept->key, kept->token_ids);
   return best;
 }
 
@@ -176,7 +222,7 @@ void Coordinator::keep_streams(std::vector<Outgoing>& out) {
   for (const auto& [index, key] : running.aligned) {
     Reading& reading = readings_.at(key);
     if (id != 0 && !answered.empty() && reading.why.empty())
-      keep_stream(index, {key, std::move(reading.token_ids)}, out);
+      keep_stream(index, key, std::move(reading.token_ids), out);
     else
       out.emplace_back(model(index).name, DropStream{key});
     readings_.erase(key);
@@ -186,111 +232,32 @@ void Coordinator::keep_streams(std::vector<Outgoing>& out) {
     out.emplace_back(model(master_).name, DropStream{running.keep_key});
     return;
   }
-  keep_stream(master_, {running.keep_key, answered}, out);
-  if (!conversations_[id].placed) conversations_[id].placed = running.placed;
+  keep_stream(master_, running.keep_key, answered, out);
+  if (conversations_.placed(id) == nullptr) conversations_.set_placed(id, running.placed);
+  conversations_.touch(id);
 }
 
-void Coordinator::keep_stream(size_t index, KeptStream stream, std::vector<Outgoing>& out) {
-  KeptStream& kept = conversations_[running_->question.conversation].streams[index];
-  if (kept.key != 0) out.emplace_back(model(index).name, DropStream{kept.key});
-  kept = std::move(stream);
+void Coordinator::keep_stream(size_t index, uint64_t key, std::vector<int32_t> token_ids,
+                              std::vector<Outgoing>& out) {
+  const int64_t shared = common_prefix(setup_.contexts[index].head_ids, token_ids);
+  const auto replaced = conversations_.keep(running_->question.conversation, index,
+                                            {key, std::move(token_ids), shared / kKvBlockTokens});
+  if (replaced) drop({*replaced}, out);
 }
 
 void Coordinator::start_generating(std::vector<Outgoing>& out) {
-  if (const auto gone = gone_.find(model(master_).name); gone != gone_.end())
-    return end_early(fail(ErrorCode::kLost, fmt::format("the master is gone: {}", gone->second),
+  if (const auto gone = gone_.find(model(master_).name); gone != gone_.end()) {
+    if (gone->second.restarts) return;
+    return end_early(fail(ErrorCode::kLost, fmt::format("the master is gone: {}", gone->second.why),
                           model(master_).name, "start the topology again"),
                      FinishReason::kError, out);
+  }
   if (!streams_open()) return;
   auto request = generation();
   if (!request) return end_early(tl::unexpected<Error>(request.error()), FinishReason::kError, out);
   running_->generating = true;
   note_lost_slaves();
   out.emplace_back(model(master_).name, std::move(*request));
-}
-
-std::vector<float> Coordinator::layer_gains(const FusionSpec& fusion) const {
-  std::vector<float> gains(static_cast<size_t>(setup_.master_layers),
-                           static_cast<float>(fusion.gain));
-  if (!fusion.layer_gain.empty()) gains.assign(fusion.layer_gain.begin(), fusion.layer_gain.end());
-  return gains;
-}
-
-Result<GenerateRequest> Coordinator::generation() {
-  const Question& question = running_->question;
-  MergeInput input;
-  input.head_ids = setup_.contexts[master_].head_ids;
-  input.tail_ids = question.tail_ids;
-  input.max_new_tokens = question.max_tokens;
-  input.max_positions = setup_.master_positions;
-  input.n_layers = setup_.master_layers;
-  input.stitch_until = setup_.spec.stitch_limit();
-  std::vector<SourceLink> links;
-  for (size_t i = 0; i < setup_.spec.models.size(); ++i)
-    if (i != master_) SUTURE_RETURN_IF_ERROR(add_source(i, input, links));
-  auto planned = plan_merge(input);
-  if (!planned && question.conversation != 0) planned.error().remedy = kBeginAnew;
-  SUTURE_ASSIGN_OR_RETURN(const MergePlan plan, std::move(planned));
-  for (const PlannedSegment& segment : plan.segments)
-    links[static_cast<size_t>(segment.source)].segments.push_back(segment);
-
-  GenerateRequest request;
-  request.request = question.request;
-  std::tie(request.head_key, request.head_entries) = read_before(master_);
-  if (question.conversation != 0) {
-    running_->keep_key = next_key_++ * kKeyStep;
-    request.keep_key = running_->keep_key;
-  }
-  request.token_ids = running_->own_ids;
-  request.own = plan.own;
-  request.first_new_position = plan.first_new_position;
-  request.stitch_end = plan.stitch_end;
-  std::erase_if(links, [](const SourceLink& link) { return link.stream.owner.empty(); });
-  request.sources = std::move(links);
-  request.max_tokens = question.max_tokens;
-  request.end_ids = setup_.end_ids;
-  request.sampling = question.sampling;
-  request.ring = question.ring;
-  return request;
-}
-
-// A slave that is not there any more keeps its place, with a link that has no stream.
-Status Coordinator::add_source(size_t index, MergeInput& input, std::vector<SourceLink>& links) {
-  const ModelSpec& slave = model(index);
-  const bool must = slave.on_failure == OnFailure::kFail;
-  const Reading* reading = reading_of(index);
-  const bool there = reading != nullptr && reading->stream && reading->why.empty();
-  if (!there && must)
-    return fail(ErrorCode::kLost, "the slave cannot take part", slave.name,
-                "on_failure = \"degrade\" goes on without it");
-  const bool prefix = slave.fusion.position == SlavePosition::kPrefix;
-  const Conversation* conversation = running_conversation();
-  const bool begun = conversation != nullptr && conversation->placed;
-  const bool placed = prefix && begun ? conversation->placed->contains(index) : there;
-  if (!placed) return {};
-  if (prefix) running_->placed.insert(index);
-  const std::vector<float> gains = layer_gains(slave.fusion);
-  const ModelContext& context = setup_.contexts[index];
-  SourceLink link{slave.name,        there ? *reading->stream : StreamRef(), {}, must, {},
-                  context.layer_map, context.other_vocabulary && !prefix};
-  for (const float gain : gains) link.layer_gain_bits.push_back(std::bit_cast<uint32_t>(gain));
-  links.push_back(std::move(link));
-  input.sources.push_back({slave.name, slave.fusion.position, context.head_ids,
-                           context.shared_tokens, gains, slave.fusion.lag});
-  return {};
-}
-
-// Slaves that cannot take part from the start are reported like those lost on the way.
-void Coordinator::note_lost_slaves() {
-  for (size_t i = 0; i < setup_.spec.models.size(); ++i) {
-    if (i == master_) continue;
-    const Reading* reading = reading_of(i);
-    const auto gone = gone_.find(model(i).name);
-    if (gone != gone_.end())
-      running_->report.degraded.push_back({model(i).name, 0, gone->second});
-    else if (reading != nullptr && !reading->why.empty())
-      running_->report.degraded.push_back({model(i).name, 0, reading->why});
-  }
 }
 
 std::vector<Outgoing> Coordinator::read_opened(const std::string& name, const ReadOpened& opened) {
@@ -322,29 +289,47 @@ std::vector<Outgoing> Coordinator::read_done(const std::string& name, ReadDone d
 
 std::vector<Outgoing> Coordinator::generate_done(GenerateDone done) {
   std::vector<Outgoing> out;
-  if (!running_ || running_->question.request != done.request || running_->done) return out;
+  if (!running_ || running_->question.request != done.request || running_->done ||
+      running_->attempt != done.attempt)
+    return out;
   running_->done = std::move(done);
   proceed(out);
   return out;
 }
 
-std::vector<Outgoing> Coordinator::peer_ended(const std::string& name, const std::string& why) {
+std::vector<Outgoing> Coordinator::peer_ended(const PeerLoss& loss) {
   std::vector<Outgoing> out;
-  const size_t index = index_of(name);
+  const size_t index = index_of(loss.name);
   if (index == setup_.spec.models.size()) return out;
-  gone_[name] = why;
+  gone_[loss.name] = loss;
   for (auto& [key, reading] : readings_)
     if (reading.model == index) {
       reading.complete = true;
-      reading.why = why;
+      reading.why = loss.why;
     }
-  for (auto& [id, conversation] : conversations_) conversation.streams.erase(index);
-  if (running_ && index == master_ && running_->generating && !running_->done)
-    end_early(fail(ErrorCode::kLost, fmt::format("the master is gone: {}", why), name,
-                   "start the topology again"),
-              FinishReason::kError, out);
+  conversations_.forget_model(index);
+  if (running_ && running_->generating && !running_->done) {
+    const int64_t token = std::ssize(loss.delivered.token_ids);
+    if (index == master_)
+      lose_master(loss, out);
+    else
+      running_->lost.insert({index, {loss.name, token, loss.why}});
+  }
+  if (index == master_) forget_context(index);
   proceed(out);
   return out;
+}
+
+// The answer waits for the next master, unless it was complete.
+void Coordinator::lose_master(const PeerLoss& loss, std::vector<Outgoing>& out) {
+  const Delivered& delivered = loss.delivered;
+  if (delivered.finished && delivered.reason != FinishReason::kError)
+    return end_early({}, delivered.reason, out);
+  running_->generating = false;
+  running_->keep_key = 0;
+  ++running_->attempt;
+  running_->generated = delivered.token_ids;
+  running_->report.replayed.push_back({std::ssize(delivered.token_ids), loss.why});
 }
 
 std::vector<Outgoing> Coordinator::cancel(uint64_t request) {
@@ -362,11 +347,7 @@ std::vector<Outgoing> Coordinator::release(uint64_t conversation) {
   std::vector<Outgoing> out;
   if (running_ && running_->question.conversation == conversation)
     running_->question.conversation = 0;
-  const auto found = conversations_.find(conversation);
-  if (found == conversations_.end()) return out;
-  for (const auto& [index, stream] : found->second.streams)
-    out.emplace_back(model(index).name, DropStream{stream.key});
-  conversations_.erase(found);
+  drop(conversations_.release(conversation), out);
   return out;
 }
 

@@ -2,11 +2,14 @@
 // methods take what was received and return what to send; actors/coordinator_actor.cc carries it.
 //
 //   joining ──all joined──▶ idle ──ask──▶ opening ──all streams open──▶ generating ──▶ idle
-//                                            └──────refused or master gone────────────▶ idle
+//                                           ▲└─────refused, or master given up──────────▶ idle
+//                                           └───────────master ended───────────┘
 //
 // Contexts (documents, the master's head) are read once, as soon as everybody has joined, all at
-// the same time, and serve every request after that. Requests run one after another. The streams of
-// a conversation's last turn stay with the models, so that the next one reads only what is new.
+// the same time, and serve every request after that; a process that was started again reads its
+// own anew. Requests run one after another. One whose master ended waits for the next master, which
+// goes through the tokens that came already and then on. The streams of a conversation's last turn
+// stay with the models, so that the next one reads only what is new.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +21,7 @@
 #include <variant>
 #include <vector>
 
+#include "actors/conversation_store.h"
 #include "actors/launch_spec.h"
 #include "actors/messages.h"
 #include "base/error.h"
@@ -56,6 +60,31 @@ auto inspect(Inspector& f, Question& x) {
   return f(x.request, x.tail_ids, x.max_tokens, x.sampling, x.ring, x.conversation);
 }
 
+// What has reached the token ring of a request.
+struct Delivered {
+  uint64_t request = 0;  // 0 = none runs
+  std::vector<int32_t> token_ids;
+  bool finished = false;  // nothing comes after them, for this reason
+  FinishReason reason = FinishReason::kStop;
+};
+
+// A process has ended.
+struct PeerLoss {
+  std::string name;
+  std::string why;
+  bool restarts = false;  // it is being started again, and will join
+  Delivered delivered;    // until then
+};
+
+template <typename Inspector>
+auto inspect(Inspector& f, Delivered& x) {
+  return f(x.request, x.token_ids, x.finished, x.reason);
+}
+template <typename Inspector>
+auto inspect(Inspector& f, PeerLoss& x) {
+  return f(x.name, x.why, x.restarts, x.delivered);
+}
+
 struct AnswerReport {
   uint64_t request = 0;
   Outcome outcome;
@@ -63,6 +92,7 @@ struct AnswerReport {
   int64_t prompt_tokens = 0;            // the master's own
   std::vector<ProcessFigures> figures;  // one a model that took part, in topology order
   std::vector<Degraded> degraded;
+  std::vector<Replayed> replayed;
   std::vector<TraceSpan> spans;
 };
 
@@ -78,22 +108,14 @@ struct Reading {
   std::vector<int32_t> token_ids;   // what a follower's stream holds, once complete
   std::string why;                  // it failed, if not empty
 };
-// A stream that a model keeps for the next turn of a conversation.
-struct KeptStream {
-  uint64_t key = 0;
-  std::vector<int32_t> token_ids;  // of its entries
-};
-struct Conversation {
-  std::map<size_t, KeptStream> streams;  // model -> its stream of the last turn
-  // The prefix slaves that have a place in the master's positions, from the first turn on: rows
-  // that were computed stay where they are, whoever is lost.
-  std::optional<std::set<size_t>> placed;
-};
 // The request that is being answered.
 struct RunningRequest {
   Question question;
   std::vector<int32_t> own_ids;        // all of the master's prompt
   uint64_t keep_key = 0;               // of the answer's stream
+  uint64_t attempt = 0;                // masters that ended on the way
+  std::vector<int32_t> generated;      // by them
+  std::map<size_t, Degraded> lost;     // slaves that took part and have ended
   std::set<size_t> placed;             // prefix slaves laid out
   std::map<size_t, uint64_t> aligned;  // model -> key of its reading
   std::set<uint64_t> awaited;          // readings whose end belongs to the report
@@ -102,6 +124,12 @@ struct RunningRequest {
   AnswerReport report;
 };
 
+// Remedy where a conversation has grown too long.
+inline constexpr const char* kBeginAnew =
+    "begin a new conversation (/clear in the chat), ask for fewer tokens (-n), or raise "
+    "max_seq_len in [bus] where the model's own limit allows it";
+
+// coordinator.cc follows what happens; coordinator_request.cc makes the master's requests.
 class Coordinator {
  public:
   explicit Coordinator(CoordinatorSetup setup);
@@ -112,7 +140,7 @@ class Coordinator {
   std::vector<Outgoing> read_opened(const std::string& name, const ReadOpened& opened);
   std::vector<Outgoing> read_done(const std::string& name, ReadDone done);
   std::vector<Outgoing> generate_done(GenerateDone done);
-  std::vector<Outgoing> peer_ended(const std::string& name, const std::string& why);
+  std::vector<Outgoing> peer_ended(const PeerLoss& loss);
   std::vector<Outgoing> cancel(uint64_t request);
   // The conversation has ended; its streams go.
   std::vector<Outgoing> release(uint64_t conversation);
@@ -122,15 +150,20 @@ class Coordinator {
   std::optional<AnswerReport> take_report();
 
  private:
+  uint64_t new_key();
   const ModelSpec& model(size_t index) const { return setup_.spec.models[index]; }
   size_t index_of(const std::string& name) const;
   const Reading* reading_of(size_t index) const;
-  void import_slabs(std::vector<Outgoing>& out) const;
+  void import_slabs(const std::vector<size_t>& owners, std::vector<Outgoing>& out) const;
+  void read_context(size_t index, std::vector<Outgoing>& out);
+  void forget_context(size_t index);
   // Returns the key of the new reading.
   uint64_t start_reading(size_t index, ReadRequest request, std::vector<Outgoing>& out);
   Status check_length() const;
+  void make_room(std::vector<Outgoing>& out);
+  KvRoom room_for(size_t index) const;
+  void drop(const std::vector<DroppedStream>& streams, std::vector<Outgoing>& out) const;
   void start_followers(std::vector<Outgoing>& out);
-  const Conversation* running_conversation() const;
   // Key and number of entries of what the model has read before of the running prompt.
   std::pair<uint64_t, int64_t> read_before(size_t index) const;
   void proceed(std::vector<Outgoing>& out);
@@ -139,20 +172,22 @@ class Coordinator {
   Status add_source(size_t index, MergeInput& input, std::vector<SourceLink>& links);
   bool streams_open() const;
   void note_lost_slaves();
+  void lose_master(const PeerLoss& loss, std::vector<Outgoing>& out);
   // Ends the request before the master has answered; slaves that follow it stop.
   void end_early(const Status& why, FinishReason reason, std::vector<Outgoing>& out);
   void keep_streams(std::vector<Outgoing>& out);
-  void keep_stream(size_t index, KeptStream stream, std::vector<Outgoing>& out);
+  void keep_stream(size_t index, uint64_t key, std::vector<int32_t> token_ids,
+                   std::vector<Outgoing>& out);
   void finish();
   std::vector<float> layer_gains(const FusionSpec& fusion) const;
 
   const CoordinatorSetup setup_;
   size_t master_ = 0;
   std::set<std::string> joined_;
-  std::map<std::string, std::string> gone_;  // name -> why
-  std::map<uint64_t, Reading> readings_;     // by key
-  std::map<size_t, uint64_t> contexts_;      // model -> key of its context
-  std::map<uint64_t, Conversation> conversations_;
+  std::map<std::string, PeerLoss> gone_;  // by name
+  std::map<uint64_t, Reading> readings_;  // by key
+  std::map<size_t, uint64_t> contexts_;   // model -> key of its context
+  ConversationStore conversations_;
   uint64_t next_key_ = 1;
   std::optional<RunningRequest> running_;
   std::vector<ReadDone> unreported_;  // contexts read since the last report

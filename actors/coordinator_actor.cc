@@ -20,7 +20,11 @@ struct CoordinatorActorState {
   static inline const char* name = "coordinator";
   std::optional<Coordinator> coordinator;
   CoordinatorEvents events;
-  std::map<std::string, caf::actor> models;
+  struct Model {
+    caf::actor actor;
+    uint64_t incarnation = 0;
+  };
+  std::map<std::string, Model> models;  // by name
 };
 
 using CoordinatorActor = caf::stateful_actor<CoordinatorActorState>;
@@ -30,7 +34,7 @@ void carry(CoordinatorActor* self, const std::vector<Outgoing>& messages) {
   for (const auto& [name, message] : messages) {
     const auto to = self->state.models.find(name);
     if (to == self->state.models.end()) continue;  // gone: the state has been told
-    const caf::actor& model = to->second;
+    const caf::actor& model = to->second.actor;
     std::visit([&](const auto& payload) { self->send(model, payload); }, message);
   }
   if (auto report = self->state.coordinator->take_report())
@@ -38,19 +42,17 @@ void carry(CoordinatorActor* self, const std::vector<Outgoing>& messages) {
 }
 
 void join(CoordinatorActor* self, const Joined& joined, const caf::actor& model) {
-  if (!joined.outcome.failed) {
-    self->monitor(model);
-    self->state.models[joined.name] = model;
-    carry(self, self->state.coordinator->joined(joined.name));
-  }
-  self->state.events.on_joined(joined);
+  if (!self->state.events.on_joined(joined)) return;
+  self->monitor(model);
+  self->state.models[joined.name] = {model, joined.incarnation};
+  carry(self, self->state.coordinator->joined(joined.name));
 }
 
 void lose(CoordinatorActor* self, const caf::down_msg& down) {
   for (const auto& [name, model] : self->state.models)
-    if (model.address() == down.source) {
+    if (model.actor.address() == down.source) {
       spdlog::info("{}: connection lost: {}", name, self->system().render(down.reason));
-      return self->state.events.on_unreachable(name);
+      return self->state.events.on_unreachable(name, model.incarnation);
     }
 }
 
@@ -77,9 +79,9 @@ caf::behavior coordinator_actor(CoordinatorActor* self,
       [=](ReleaseAtom, uint64_t conversation) {
         carry(self, self->state.coordinator->release(conversation));
       },
-      [=](PeerEndedAtom, const std::string& name, const std::string& why) {
-        self->state.models.erase(name);
-        carry(self, self->state.coordinator->peer_ended(name, why));
+      [=](PeerEndedAtom, const PeerLoss& loss) {
+        self->state.models.erase(loss.name);
+        carry(self, self->state.coordinator->peer_ended(loss));
       },
       [=](const CancelRequest& cancel) {
         carry(self, self->state.coordinator->cancel(cancel.request));
@@ -107,9 +109,8 @@ void tell_released(const caf::actor& coordinator, uint64_t conversation) {
   caf::anon_send(coordinator, ReleaseAtom::value, conversation);
 }
 
-void tell_peer_ended(const caf::actor& coordinator, const std::string& name,
-                     const std::string& why) {
-  caf::anon_send(coordinator, PeerEndedAtom::value, name, why);
+void tell_peer_ended(const caf::actor& coordinator, PeerLoss loss) {
+  caf::anon_send(coordinator, PeerEndedAtom::value, std::move(loss));
 }
 
 void tell_joined(const caf::actor& coordinator, const Joined& joined, const caf::actor& model) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 namespace suture {
 namespace {
@@ -135,7 +136,7 @@ TEST_F(CoordinatorTest, ReportsWhenTheAnswerAndAllReadingsHaveEnded) {
 
 TEST_F(CoordinatorTest, ASlaveThatIsGoneIsReportedAndLeftOut) {
   join_all();
-  coordinator_.peer_ended("doc", "process exited");
+  coordinator_.peer_ended({"doc", "process exited"});
   ask();
   coordinator_.read_opened("m", opened(master_key_, "m"));
   const auto out =
@@ -155,7 +156,7 @@ TEST(CoordinatorPolicyTest, OnFailureFailEndsTheRequestAndStopsTheFollower) {
   const uint64_t master_key = of_type<ReadRequest>(coordinator.joined("twin"))[0].second.key;
   coordinator.read_opened("m", opened(master_key, "m"));
   coordinator.read_done("m", read_done(master_key, "m"));
-  coordinator.peer_ended("doc", "process exited");
+  coordinator.peer_ended({"doc", "process exited"});
   const uint64_t twin_key = of_type<ReadRequest>(coordinator.ask(question()))[0].second.key;
   const auto cancels =
       of_type<CancelRequest>(coordinator.read_opened("twin", opened(twin_key, "twin")));
@@ -199,17 +200,150 @@ TEST(CoordinatorPolicyTest, AnAlignedSlaveOfAnotherVocabularyReadsTheMastersText
   EXPECT_EQ(request.stitch_end, 7);
 }
 
-TEST_F(CoordinatorTest, WhenTheMasterDiesTheRequestEndsWithAnError) {
+TEST_F(CoordinatorTest, WhenTheMasterIsGivenUpTheRequestEndsWithAnError) {
   join_all();
   ask();
   start();
   coordinator_.read_done("doc", read_done(doc_key_, "doc"));
-  const auto out = coordinator_.peer_ended("m", "process exited (killed by signal 9)");
+  const auto out = coordinator_.peer_ended({"m", "process exited (killed by signal 9)"});
   EXPECT_EQ(of_type<CancelRequest>(out).size(), 1u);
   coordinator_.read_done("twin", read_done(twin_key_, "twin"));
   const auto report = coordinator_.take_report();
   ASSERT_TRUE(report.has_value());
   EXPECT_EQ(report->outcome.code, ErrorCode::kLost);
+}
+
+// A process that has ended and is being started again, after `tokens` of the answer.
+PeerLoss loss(const std::string& name, std::vector<int32_t> tokens) {
+  return {.name = name,
+          .why = "process exited",
+          .restarts = true,
+          .delivered = {.request = 1, .token_ids = std::move(tokens)}};
+}
+
+// The answer goes on where it was, on the master that comes next, which reads its head anew.
+TEST_F(CoordinatorTest, TheNextMasterGoesOnWithTheAnswer) {
+  join_all();
+  ask();
+  const GenerateRequest first = start();
+  coordinator_.read_done("doc", read_done(doc_key_, "doc"));
+  EXPECT_TRUE(coordinator_.peer_ended(loss("m", {40, 41})).empty());
+  EXPECT_FALSE(coordinator_.take_report().has_value());
+
+  const auto back = coordinator_.joined("m");
+  const auto reads = of_type<ReadRequest>(back);
+  ASSERT_EQ(reads.size(), 1u);
+  EXPECT_EQ(reads[0].first, "m");
+  EXPECT_EQ(reads[0].second.request, 0u);  // for all, not for this request
+  const auto imports = of_type<ImportSlabs>(back);
+  ASSERT_EQ(imports.size(), 1u);
+  EXPECT_EQ(imports[0].second.owners, (std::vector<std::string>{"doc", "twin"}));
+  const uint64_t new_key = reads[0].second.key;
+  const auto starts = of_type<GenerateRequest>(coordinator_.read_opened("m", opened(new_key, "m")));
+  ASSERT_EQ(starts.size(), 1u);
+  const GenerateRequest& second = starts[0].second;
+  EXPECT_EQ(second.generated, (std::vector<int32_t>{40, 41}));
+  EXPECT_EQ(second.head_key, new_key);
+  EXPECT_EQ(second.token_ids, first.token_ids);
+  EXPECT_EQ(second.first_new_position, first.first_new_position);
+  EXPECT_EQ(second.max_tokens, first.max_tokens);
+  EXPECT_EQ(second.sources.size(), 2u);
+  EXPECT_NE(second.attempt, first.attempt);
+
+  // What the first master sent before its end comes too late.
+  GenerateDone late;
+  late.request = 1;
+  late.attempt = first.attempt;
+  coordinator_.generate_done(late);
+  coordinator_.read_done("m", read_done(new_key, "m"));
+  coordinator_.read_done("twin", read_done(twin_key_, "twin"));
+  EXPECT_FALSE(coordinator_.take_report().has_value());
+  GenerateDone done;
+  done.request = 1;
+  done.attempt = second.attempt;
+  coordinator_.generate_done(done);
+  const auto report = coordinator_.take_report();
+  ASSERT_TRUE(report.has_value());
+  EXPECT_FALSE(report->outcome.failed);
+  EXPECT_TRUE(report->degraded.empty());
+  ASSERT_EQ(report->replayed.size(), 1u);
+  EXPECT_EQ(report->replayed[0].token, 2);
+}
+
+// It was lost by the first master; the second cannot have it for some rows and not for others.
+TEST_F(CoordinatorTest, ASlaveThatWasLostBeforeTheMasterStaysOutOfTheAnswer) {
+  join_all();
+  ask();
+  const GenerateRequest first = start();
+  coordinator_.peer_ended(loss("doc", {40}));
+  const auto again = of_type<ReadRequest>(coordinator_.joined("doc"));
+  ASSERT_EQ(again.size(), 1u);
+  coordinator_.read_opened("doc", opened(again[0].second.key, "doc"));
+  coordinator_.peer_ended(loss("m", {40, 41, 42}));
+  const auto reads = of_type<ReadRequest>(coordinator_.joined("m"));
+  const auto starts =
+      of_type<GenerateRequest>(coordinator_.read_opened("m", opened(reads[0].second.key, "m")));
+  ASSERT_EQ(starts.size(), 1u);
+  ASSERT_EQ(starts[0].second.sources.size(), 1u);
+  EXPECT_EQ(starts[0].second.sources[0].name, "twin");
+  EXPECT_EQ(starts[0].second.first_new_position, first.first_new_position);
+  GenerateDone done;
+  done.request = 1;
+  done.attempt = starts[0].second.attempt;
+  coordinator_.generate_done(done);
+  coordinator_.read_done("twin", read_done(twin_key_, "twin"));
+  coordinator_.read_done("m", read_done(reads[0].second.key, "m"));
+  const auto report = coordinator_.take_report();
+  ASSERT_TRUE(report.has_value());
+  ASSERT_EQ(report->degraded.size(), 1u);
+  EXPECT_EQ(report->degraded[0].slave, "doc");
+  EXPECT_EQ(report->degraded[0].token, 1);
+}
+
+TEST_F(CoordinatorTest, AnAnswerThatWasCompleteNeedsNoOtherMaster) {
+  join_all();
+  ask();
+  start();
+  PeerLoss after = loss("m", {40, 41});
+  after.delivered.finished = true;
+  after.delivered.reason = FinishReason::kLength;
+  coordinator_.peer_ended(after);
+  coordinator_.read_done("doc", read_done(doc_key_, "doc"));
+  coordinator_.read_done("twin", read_done(twin_key_, "twin"));
+  const auto report = coordinator_.take_report();
+  ASSERT_TRUE(report.has_value());
+  EXPECT_FALSE(report->outcome.failed);
+  EXPECT_EQ(report->reason, FinishReason::kLength);
+}
+
+TEST_F(CoordinatorTest, WhileTheMasterIsAwayRequestsWaitAndCanBeCancelled) {
+  join_all();
+  coordinator_.peer_ended(loss("m", {}));
+  ask();
+  coordinator_.read_opened("doc", opened(doc_key_, "doc"));
+  EXPECT_TRUE(coordinator_.read_opened("twin", opened(twin_key_, "twin")).empty());
+  EXPECT_EQ(of_type<CancelRequest>(coordinator_.cancel(1)).size(), 1u);  // the follower
+  coordinator_.read_done("doc", read_done(doc_key_, "doc"));
+  coordinator_.read_done("twin", read_done(twin_key_, "twin"));
+  const auto report = coordinator_.take_report();
+  ASSERT_TRUE(report.has_value());
+  EXPECT_EQ(report->reason, FinishReason::kCancelled);
+}
+
+TEST_F(CoordinatorTest, ASlaveThatIsBackTakesPartInTheNextRequest) {
+  join_all();
+  coordinator_.peer_ended(loss("doc", {}));
+  const auto back = coordinator_.joined("doc");
+  const auto reads = of_type<ReadRequest>(back);
+  ASSERT_EQ(reads.size(), 1u);
+  EXPECT_EQ(reads[0].first, "doc");
+  EXPECT_NE(reads[0].second.key, doc_key_);
+  const auto imports = of_type<ImportSlabs>(back);
+  ASSERT_EQ(imports.size(), 1u);
+  EXPECT_EQ(imports[0].second.owners, (std::vector<std::string>{"doc"}));
+  doc_key_ = reads[0].second.key;
+  ask();
+  EXPECT_EQ(start().sources.size(), 2u);
 }
 
 TEST_F(CoordinatorTest, CancellingReachesWhoeverWorks) {
@@ -323,7 +457,7 @@ TEST_F(ConversationTest, AFailedTurnLeavesTheConversationAsItWas) {
 
 TEST_F(ConversationTest, ADocumentThatIsLostKeepsItsPlaceInThePositions) {
   first_turn();
-  coordinator_.peer_ended("doc", "process exited");
+  coordinator_.peer_ended({"doc", "process exited"});
   const auto reads = of_type<ReadRequest>(coordinator_.ask(turn(3, {7, 8, 9, 40, 41, 50})));
   const auto starts = of_type<GenerateRequest>(
       coordinator_.read_opened("twin", opened(reads[0].second.key, "twin")));
@@ -331,6 +465,54 @@ TEST_F(ConversationTest, ADocumentThatIsLostKeepsItsPlaceInThePositions) {
   ASSERT_EQ(starts[0].second.sources.size(), 1u);
   EXPECT_EQ(starts[0].second.sources[0].name, "twin");
   EXPECT_EQ(starts[0].second.first_new_position, 11);  // 2 + the 3 that were there + 6
+}
+
+// 32 tokens each: a head of 2 and one turn of 10 fit twice, with what the next turn needs only
+// once.
+TEST(ConversationRoomTest, SilentConversationsGiveWay) {
+  CoordinatorSetup small = setup();
+  small.spec.models.resize(1);
+  small.contexts.resize(1);
+  small.spec.max_seq_len = 64;
+  small.spec.max_sequences = 2;  // 4 blocks: one of the head, three to use
+  Coordinator coordinator(small);
+  const uint64_t head = of_type<ReadRequest>(coordinator.joined("m"))[0].second.key;
+  coordinator.read_opened("m", opened(head, "m"));
+  coordinator.read_done("m", read_done(head, "m"));
+  std::map<uint64_t, uint64_t> kept;
+  const auto turn = [&](uint64_t request, uint64_t conversation) {
+    Question question{.request = request,
+                      .tail_ids = {7, 8, 9},
+                      .max_tokens = 5,
+                      .sampling = {},
+                      .ring = "answer",
+                      .conversation = conversation};
+    auto out = coordinator.ask(question);
+    const auto starts = of_type<GenerateRequest>(out);
+    EXPECT_EQ(starts.size(), 1u);
+    kept[conversation] = starts[0].second.keep_key;
+    GenerateDone done;
+    done.request = request;
+    done.token_ids = {1, 2, 7, 8, 9, 40};
+    coordinator.generate_done(done);
+    EXPECT_TRUE(coordinator.take_report().has_value());
+    return of_type<DropStream>(out);
+  };
+  EXPECT_TRUE(turn(1, 4).empty());
+  EXPECT_TRUE(turn(3, 5).empty());
+  const auto dropped = turn(5, 6);  // 2 for the turn, 2 kept: one too many
+  ASSERT_EQ(dropped.size(), 1u);
+  EXPECT_EQ(dropped[0].second.key, kept[4]);
+  // Its next turn reads all of its text again.
+  Question next{.request = 7,
+                .tail_ids = {7, 8, 9, 40, 50},
+                .max_tokens = 5,
+                .sampling = {},
+                .ring = "answer",
+                .conversation = 4};
+  const auto starts = of_type<GenerateRequest>(coordinator.ask(next));
+  ASSERT_EQ(starts.size(), 1u);
+  EXPECT_EQ(starts[0].second.head_key, head);
 }
 
 TEST_F(ConversationTest, AReleasedConversationKeepsNothing) {
@@ -365,7 +547,7 @@ TEST_F(CoordinatorTest, MessagesThatBelongToNobodyAreIgnored) {
   join_all();
   EXPECT_TRUE(coordinator_.read_opened("doc", opened(master_key_, "doc")).empty());
   EXPECT_TRUE(coordinator_.read_done("nobody", read_done(4711, "nobody")).empty());
-  EXPECT_TRUE(coordinator_.peer_ended("nobody", "x").empty());
+  EXPECT_TRUE(coordinator_.peer_ended({"nobody", "x"}).empty());
   EXPECT_TRUE(coordinator_.joined("nobody").empty());
   GenerateDone stray;
   stray.request = 5;

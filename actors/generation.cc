@@ -28,6 +28,11 @@ Generation::Generation(const GenerateRequest& request, LanguageModel& model,
 
 Status Generation::run(const OpenStreamFn& open_stream, TokenRingWriter& ring, GenerateDone& done) {
   const auto body = [&]() -> Status {
+    if (ring.produced() != request_.generated.size())
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("the ring holds {} tokens, {} were generated", ring.produced(),
+                              request_.generated.size()),
+                  "generation");
     SUTURE_ASSIGN_OR_RETURN(sampler_, Sampler::create(model_.device(), model_.config().vocab_size));
     SUTURE_RETURN_IF_ERROR(stitching_.attach());
     SUTURE_RETURN_IF_ERROR(read_prompt(open_stream));
@@ -108,23 +113,37 @@ Status Generation::decode(const OpenStreamFn& open_stream, TokenRingWriter& ring
   meter_.show(OwnerWork::kGenerating, request_.request);
   done.reason = FinishReason::kLength;
   for (int64_t index = 0; index < request_.max_tokens; ++index) {
-    SUTURE_ASSIGN_OR_RETURN(const int32_t token,
-                            sampler_->sample(model_.stream(), logits_, request_.sampling,
-                                             request_.first_new_position + index, text_));
-    if (std::ranges::find(request_.end_ids, token) != request_.end_ids.end()) {
+    SUTURE_ASSIGN_OR_RETURN(const std::optional<int32_t> token, next_token(index, ring));
+    if (!token) {
       done.reason = FinishReason::kStop;
       break;
     }
-    SUTURE_RETURN_IF_ERROR(wait_for_credit(ring));
-    SUTURE_RETURN_IF_ERROR(ring.push(token));
-    meter_.add_token();
-    text_.push_back(token);
+    text_.push_back(*token);
     figures_.decoded_tokens = index + 1;
     figures_.decode_seconds = seconds_since(start);
     const bool last = index + 1 == request_.max_tokens;
     if (!last || request_.keep_key != 0) SUTURE_RETURN_IF_ERROR(step(open_stream, index));
   }
   return {};
+}
+
+// Token number `index` of the answer, pushed unless the ring has it from a master before this one;
+// nothing at the end. What was generated before is gone through with the kernels of generated
+// tokens, so that all rows are those of a master that lived.
+Result<std::optional<int32_t>> Generation::next_token(int64_t index, TokenRingWriter& ring) {
+  if (index < std::ssize(request_.generated)) {
+    if (cancelled_.load(std::memory_order_acquire))
+      return fail(ErrorCode::kCancelled, "the request was cancelled");
+    return request_.generated[static_cast<size_t>(index)];
+  }
+  SUTURE_ASSIGN_OR_RETURN(const int32_t token,
+                          sampler_->sample(model_.stream(), logits_, request_.sampling,
+                                           request_.first_new_position + index, text_));
+  if (std::ranges::find(request_.end_ids, token) != request_.end_ids.end()) return std::nullopt;
+  SUTURE_RETURN_IF_ERROR(wait_for_credit(ring));
+  SUTURE_RETURN_IF_ERROR(ring.push(token));
+  meter_.add_token();
+  return token;
 }
 
 Status Generation::wait_for_credit(TokenRingWriter& ring) const {

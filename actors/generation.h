@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "actors/messages.h"
@@ -45,6 +46,7 @@ class Generation {
   Status read_own_tokens();
   bool must_reread() const;
   Status decode(const OpenStreamFn& open_stream, TokenRingWriter& ring, GenerateDone& done);
+  Result<std::optional<int32_t>> next_token(int64_t index, TokenRingWriter& ring);
   Status step(const OpenStreamFn& open_stream, int64_t index);
   void show_waits();
   Status wait_for_credit(TokenRingWriter& ring) const;

@@ -16,6 +16,7 @@
 #include "actors/launch_snapshot.h"
 #include "actors/launch_spec.h"
 #include "actors/messages.h"
+#include "actors/restart_policy.h"
 #include "base/error.h"
 #include "models/sampler.h"
 
@@ -24,6 +25,7 @@ namespace suture {
 struct LaunchOptions {
   std::filesystem::path program = "/proc/self/exe";  // run as: program worker --ticket FD
   bool trace = false;
+  RestartOptions restarts = {};  // delays; how many is the topology's to say
   // What happens while the launch starts ("master: loaded in 0.4 s"). May be empty.
   std::function<void(const std::string&)> on_progress;
 };

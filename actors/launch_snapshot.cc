@@ -25,6 +25,7 @@ std::string_view process_state_name(ProcessState state) {
     case ProcessState::kReading: return "reading";
     case ProcessState::kGenerating: return "generating";
     case ProcessState::kFollowing: return "following";
+    case ProcessState::kRestarting: return "restarting";
     case ProcessState::kLost: return "lost";
   }
   return "unknown";

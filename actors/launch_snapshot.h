@@ -13,20 +13,28 @@
 
 namespace suture {
 
-enum class ProcessState : uint8_t { kJoining, kIdle, kReading, kGenerating, kFollowing, kLost };
+enum class ProcessState : uint8_t {
+  kJoining,
+  kIdle,
+  kReading,
+  kGenerating,
+  kFollowing,
+  kRestarting,
+  kLost,
+};
 
-// "joining", "idle", "reading", "generating", "following", "lost".
+// "joining", "idle", "reading", "generating", "following", "restarting", "lost".
 std::string_view process_state_name(ProcessState state);
 
 struct ProcessSnapshot {
   std::string name;
   Role role = Role::kMaster;
   std::string device;
-  pid_t pid = 0;  // 0 with placement = "in-process", and when it is lost
+  pid_t pid = 0;  // 0 with placement = "in-process", and while it does not run
   ProcessState state = ProcessState::kJoining;
-  std::string why;             // it is lost
+  std::string why;             // it has ended
   int64_t resident_bytes = 0;  // pages of a model file count in every process that maps it
-  SlabFigures slab;            // zeros while joining and when lost
+  SlabFigures slab;            // zeros while it does not run
 };
 
 struct LaunchSnapshot {

@@ -1,6 +1,7 @@
 // What a launch is made of: the topology file after validation, as plain data.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -62,7 +63,10 @@ struct LaunchSpec {
   std::optional<int64_t> stitch_until;  // as the file says it
   int64_t max_tokens = 256;             // longest answer
   std::vector<std::string> stop;        // strings that end an answer
-  bool warm_up = true;                  // make at start what the first request would have to make
+  int restarts = 5;  // starts of a process after crashes in a row, before it is given up
+  // A process that shows no sign of life for so long is ended.
+  std::chrono::milliseconds hung_after{30'000};
+  bool warm_up = true;  // make at start what the first request would have to make
 
   static constexpr int64_t kDefaultStitchUntil = 24576;
   int64_t stitch_limit() const { return stitch_until.value_or(kDefaultStitchUntil); }

@@ -48,6 +48,7 @@ struct Joined {
   Outcome outcome;  // or why it could not
   double load_seconds = 0;
   double warm_up_seconds = 0;  // 0 = it was not asked to
+  uint64_t incarnation = 0;    // as in its ticket
 };
 
 // To the master, when all have joined: map the slabs of these processes now.
@@ -118,7 +119,11 @@ struct GenerateRequest {
   int64_t max_tokens = 0;
   std::vector<int32_t> end_ids;
   SamplingOptions sampling;
-  std::string ring;       // token ring, published on the broker under this name
+  std::string ring;  // token ring, published on the broker under this name
+  // Tokens that a master before this one generated and the ring holds: the answer goes on from
+  // them.
+  std::vector<int32_t> generated;
+  uint64_t attempt = 0;   // returned with the answer
   uint64_t keep_key = 0;  // keep the answer's stream under this key, until dropped; 0 = no
 };
 
@@ -137,9 +142,17 @@ struct Degraded {
   std::string why;
 };
 
+// The master ended, and another one went on with the answer from this token. It has seen the tokens
+// before it, but what comes may differ from what the first one would have said.
+struct Replayed {
+  int64_t token = 0;  // index in the answer
+  std::string why;
+};
+
 // Pushed when the answer is complete, cancelled or failed.
 struct GenerateDone {
   uint64_t request = 0;
+  uint64_t attempt = 0;
   Outcome outcome;
   FinishReason reason = FinishReason::kStop;
   ProcessFigures figures;
@@ -162,7 +175,7 @@ auto inspect(Inspector& f, StreamRef& x) {
 }
 template <typename Inspector>
 auto inspect(Inspector& f, Joined& x) {
-  return f(x.name, x.outcome, x.load_seconds, x.warm_up_seconds);
+  return f(x.name, x.outcome, x.load_seconds, x.warm_up_seconds, x.incarnation);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, ProcessFigures& x) {
@@ -216,7 +229,8 @@ auto inspect(Inspector& f, SourceLink& x) {
 template <typename Inspector>
 auto inspect(Inspector& f, GenerateRequest& x) {
   return f(x.request, x.head_key, x.head_entries, x.token_ids, x.own, x.first_new_position,
-           x.stitch_end, x.sources, x.max_tokens, x.end_ids, x.sampling, x.ring, x.keep_key);
+           x.stitch_end, x.sources, x.max_tokens, x.end_ids, x.sampling, x.ring, x.generated,
+           x.attempt, x.keep_key);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, Degraded& x) {
@@ -224,7 +238,7 @@ auto inspect(Inspector& f, Degraded& x) {
 }
 template <typename Inspector>
 auto inspect(Inspector& f, GenerateDone& x) {
-  return f(x.request, x.outcome, x.reason, x.figures, x.degraded, x.spans, x.token_ids);
+  return f(x.request, x.attempt, x.outcome, x.reason, x.figures, x.degraded, x.spans, x.token_ids);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, CancelRequest& x) {

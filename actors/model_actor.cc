@@ -35,8 +35,10 @@ caf::behavior model_actor(ModelActor* self, std::shared_ptr<ModelService> servic
   post([model, launcher, joined = caf::actor_cast<caf::actor>(self)] {
     const auto seconds = model->warm_up();
     const Outcome outcome = seconds ? Outcome() : Outcome::of(tl::unexpected(seconds.error()));
-    tell_joined(launcher, {model->name(), outcome, model->load_seconds(), seconds.value_or(0)},
-                joined);
+    tell_joined(
+        launcher,
+        {model->name(), outcome, model->load_seconds(), seconds.value_or(0), model->incarnation()},
+        joined);
   });
   return {
       [=](ReadRequest& request) {

@@ -287,6 +287,7 @@ void ModelService::keep(uint64_t key, OpenStream stream) {
 GenerateDone ModelService::generate(const GenerateRequest& request) {
   GenerateDone done;
   done.request = request.request;
+  done.attempt = request.attempt;
   const int64_t built_before = lazily_built();
   const OpenStreamFn open_answer = [&](bool take_over_head) -> Result<std::unique_ptr<BusKvCache>> {
     SUTURE_ASSIGN_OR_RETURN(

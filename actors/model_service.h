@@ -45,6 +45,7 @@ struct ModelLoad {
   std::optional<RopeScalingOverride> rope_scaling;
   int64_t rope_length = 0;
   RopeCrossing rope_crossing = RopeCrossing::kKeep;
+  uint64_t incarnation = 0;  // of the process; never reused within a launch
 };
 
 class ModelService {
@@ -55,6 +56,7 @@ class ModelService {
   ~ModelService();
 
   const std::string& name() const { return load_.name; }
+  uint64_t incarnation() const { return load_.incarnation; }
   double load_seconds() const { return load_seconds_; }
 
   // On the engine thread.

@@ -1,16 +1,22 @@
 #include "actors/supervisor.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <condition_variable>
+#include <deque>
 #include <filesystem>
-#include <fstream>
+#include <mutex>
 #include <string>
+#include <thread>
+#include <vector>
+
+#include "actors/worker.h"
 
 namespace suture {
 namespace {
@@ -42,21 +48,52 @@ WorkerTicket ticket(const std::string& name) {
   return ticket;
 }
 
-// Waits until the process has ended; it stays to be reaped.
-void wait_for_end(pid_t pid) {
-  const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  pollfd poll_fd{pidfd.get(), POLLIN, 0};
-  EXPECT_EQ(::poll(&poll_fd, 1, 60'000), 1);
+// Who has ended, in the order in which it was said.
+class Exits {
+ public:
+  std::function<void(const WorkerExit&)> note() {
+    return [this](const WorkerExit& exit) {
+      const std::lock_guard lock(mutex_);
+      exits_.push_back(exit);
+      said_.notify_all();
+    };
+  }
+  // The next one; a test that waits in vain fails after a minute.
+  WorkerExit next() {
+    std::unique_lock lock(mutex_);
+    const bool said =
+        said_.wait_for(lock, std::chrono::minutes(1), [this] { return !exits_.empty(); });
+    EXPECT_TRUE(said);
+    if (!said) return {};
+    WorkerExit exit = exits_.front();
+    exits_.pop_front();
+    return exit;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable said_;
+  std::deque<WorkerExit> exits_;
+};
+
+const TlsIdentity& identity() {
+  static const TlsIdentity made = TlsIdentity::create().value();
+  return made;
+}
+
+// The process of that name, once it runs.
+pid_t running(const Supervisor& supervisor, const std::string& name) {
+  while (supervisor.pid_of(name) == 0) std::this_thread::yield();
+  return supervisor.pid_of(name);
 }
 
 // Runs the script as a worker; what it exits with.
 std::string run(const std::string& body) {
   const Script script(body);
-  const TlsIdentity identity = TlsIdentity::create().value();
-  Supervisor supervisor(script.path());
-  EXPECT_TRUE(supervisor.start(ticket("a"), identity));
-  wait_for_end(supervisor.pids().at(0));
-  return supervisor.reap("a");
+  Exits exits;
+  Supervisor supervisor(script.path(), identity(), exits.note());
+  supervisor.start(ticket("a"));
+  return exits.next().how;
 }
 
 TEST(SupervisorTest, TheWorkerFindsItsTicketAndIdentity) {
@@ -87,26 +124,66 @@ TEST(SupervisorTest, SaysHowAProcessEnded) {
   EXPECT_EQ(run("kill -KILL $$"), "killed by signal 9 (Killed)");
 }
 
+TEST(SupervisorTest, SaysThatAWorkerHadNoMemoryLeft) {
+  EXPECT_EQ(run(fmt::format("exit {}", kExitOutOfMemory)), "out of memory");
+}
+
 TEST(SupervisorTest, KillsWhatIsLeftWhenItGoes) {
   const Script script("exec sleep 1000");
-  const TlsIdentity identity = TlsIdentity::create().value();
+  Exits exits;
   pid_t pid = 0;
   {
-    Supervisor supervisor(script.path());
-    ASSERT_TRUE(supervisor.start(ticket("a"), identity));
-    pid = supervisor.pids().at(0);
+    Supervisor supervisor(script.path(), identity(), exits.note());
+    supervisor.start(ticket("a"));
+    pid = running(supervisor, "a");
+    EXPECT_EQ(supervisor.pids(), std::vector<pid_t>{pid});
     EXPECT_EQ(::kill(pid, 0), 0);
   }
   EXPECT_NE(::kill(pid, 0), 0);  // reaped, too
 }
 
-TEST(SupervisorTest, AProgramThatIsNotThereIsAnError) {
-  const TlsIdentity identity = TlsIdentity::create().value();
-  Supervisor supervisor("/no/such/program");
-  const Status status = supervisor.start(ticket("a"), identity);
-  ASSERT_FALSE(status.has_value());
-  EXPECT_NE(status.error().what.find("/no/such/program"), std::string::npos);
-  EXPECT_EQ(supervisor.reap("a"), "gone");
+TEST(SupervisorTest, TellsWhichProcessHasEndedAndStartsItAgainWhenAsked) {
+  const Script script("exec sleep 1000");
+  Exits exits;
+  Supervisor supervisor(script.path(), identity(), exits.note());
+  WorkerTicket first = ticket("a");
+  first.load.incarnation = 1;
+  supervisor.start(first);
+  const pid_t pid = running(supervisor, "a");
+  supervisor.kill("a", 2);  // not this one
+  supervisor.kill("a", 1);
+  const WorkerExit exit = exits.next();
+  EXPECT_EQ(exit.name, "a");
+  EXPECT_EQ(exit.incarnation, 1u);
+  EXPECT_EQ(exit.pid, pid);
+  EXPECT_EQ(exit.how, "killed by signal 9 (Killed)");
+  EXPECT_EQ(supervisor.pid_of("a"), 0);
+
+  WorkerTicket second = ticket("a");
+  second.load.incarnation = 2;
+  supervisor.start(second, std::chrono::milliseconds(20));
+  EXPECT_NE(running(supervisor, "a"), 0);
+  supervisor.kill("a", 1);
+  supervisor.kill("a", 2);
+  EXPECT_EQ(exits.next().incarnation, 2u);
+}
+
+TEST(SupervisorTest, AProgramThatIsNotThereIsAnEndToo) {
+  Exits exits;
+  Supervisor supervisor("/no/such/program", identity(), exits.note());
+  supervisor.start(ticket("a"));
+  const WorkerExit exit = exits.next();
+  EXPECT_EQ(exit.pid, 0);
+  EXPECT_NE(exit.how.find("/no/such/program"), std::string::npos);
+}
+
+// Whatever waits for its turn is not started any more.
+TEST(SupervisorTest, AnOrderForLaterDiesWithTheSupervisor) {
+  const Script script("exec sleep 1000");
+  Exits exits;
+  Supervisor supervisor(script.path(), identity(), exits.note());
+  supervisor.start(ticket("a"), std::chrono::hours(1));
+  EXPECT_EQ(supervisor.pid_of("a"), 0);
 }
 
 }  // namespace

@@ -6,6 +6,9 @@
 
 namespace suture {
 
+// The exit status of a worker for which no memory was left, whatever it was doing.
+inline constexpr int kExitOutOfMemory = 77;
+
 // Returns when the launcher has let go of it; an error if it could not join.
 Status run_worker(int ticket_fd);
 

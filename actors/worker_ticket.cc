@@ -44,6 +44,8 @@ Result<UniqueFd> write_ticket(const WorkerTicket& ticket) {
           {"port", ticket.coordinator_port},
           {"certificate_fd", ticket.certificate_fd},
           {"key_fd", ticket.key_fd},
+          {"launcher", ticket.launcher},
+          {"incarnation", load.incarnation},
           {"name", load.name},
           {"master", load.role == Role::kMaster},
           {"path", load.path.string()},
@@ -80,6 +82,8 @@ Result<WorkerTicket> read_ticket(int fd) {
     ticket.coordinator_port = json.at("port").get<uint16_t>();
     ticket.certificate_fd = json.at("certificate_fd").get<int>();
     ticket.key_fd = json.at("key_fd").get<int>();
+    ticket.launcher = json.at("launcher").get<pid_t>();
+    ticket.load.incarnation = json.at("incarnation").get<uint64_t>();
     ticket.load.name = json.at("name").get<std::string>();
     ticket.load.role = json.at("master").get<bool>() ? Role::kMaster : Role::kSlave;
     ticket.load.path = json.at("path").get<std::string>();

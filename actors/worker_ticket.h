@@ -2,6 +2,8 @@
 // them can open, so that the secret appears in no command line and no environment.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <string>
 
@@ -18,6 +20,7 @@ struct WorkerTicket {
   uint16_t coordinator_port = 0;  // on 127.0.0.1
   int certificate_fd = -1;
   int key_fd = -1;
+  pid_t launcher = 0;  // whose child the worker is
   ModelLoad load;
 };
 

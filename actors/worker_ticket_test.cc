@@ -15,6 +15,7 @@ TEST(WorkerTicketTest, ComesBackAsWritten) {
   ticket.coordinator_port = 40123;
   ticket.certificate_fd = 7;
   ticket.key_fd = 8;
+  ticket.launcher = 4711;
   ticket.load = {.name = "slave:a",
                  .role = Role::kSlave,
                  .path = "/models/a b.gguf",
@@ -27,7 +28,8 @@ TEST(WorkerTicketTest, ComesBackAsWritten) {
                  .warm_up = false,
                  .rope_scaling = RopeScalingOverride{RopeScaling::kYarn, 4, 32768},
                  .rope_length = 65536,
-                 .rope_crossing = RopeCrossing::kReread};
+                 .rope_crossing = RopeCrossing::kReread,
+                 .incarnation = 9};
   const auto fd = write_ticket(ticket);
   ASSERT_TRUE(fd.has_value());
   const auto back = read_ticket(fd->get());
@@ -35,6 +37,8 @@ TEST(WorkerTicketTest, ComesBackAsWritten) {
   EXPECT_EQ(back->secret, "s3cret");
   EXPECT_EQ(back->coordinator_port, 40123);
   EXPECT_EQ(back->key_fd, 8);
+  EXPECT_EQ(back->launcher, 4711);
+  EXPECT_EQ(back->load.incarnation, 9u);
   EXPECT_EQ(back->load.name, "slave:a");
   EXPECT_EQ(back->load.role, Role::kSlave);
   EXPECT_EQ(back->load.path, "/models/a b.gguf");

@@ -12,9 +12,6 @@
 namespace suture {
 namespace {
 
-// Documents stay open beside the requests that read them.
-constexpr int32_t kStreamsPerSequence = 4;
-
 // A generation holds its owner's peer id above a count of this many bits. A restarted owner is
 // another peer: a reference to a stream of its predecessor names none of its own.
 constexpr int kGenerationBits = 32;

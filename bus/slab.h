@@ -18,10 +18,13 @@
 
 namespace suture {
 
+// Stream slots for each sequence: documents and kept turns stay open beside requests.
+inline constexpr int32_t kStreamsPerSequence = 4;
+
 struct SlabOptions {
   KvShape shape;
   int64_t max_seq_len = 8192;  // tokens of the longest stream
-  int32_t max_sequences = 4;   // of that length; also bounds the stream slots (4 for each)
+  int32_t max_sequences = 4;   // of that length; also bounds the stream slots
   PeerId owner;
 };
 

@@ -77,11 +77,14 @@ nlohmann::json to_json(const Answer& answer) {
                          {"first_token_s", answer.first_token_seconds},
                          {"seconds", answer.seconds},
                          {"processes", nlohmann::json::array()},
-                         {"degraded", nlohmann::json::array()}};
+                         {"degraded", nlohmann::json::array()},
+                         {"replayed", nlohmann::json::array()}};
   for (const ProcessFigures& figures : answer.figures)
     json["processes"].push_back(to_json(figures));
   for (const Degraded& lost : answer.degraded)
     json["degraded"].push_back({{"slave", lost.slave}, {"token", lost.token}, {"why", lost.why}});
+  for (const Replayed& replay : answer.replayed)
+    json["replayed"].push_back({{"token", replay.token}, {"why", replay.why}});
   for (const TraceSpan& span : answer.spans)
     json["spans"].push_back({{"process", span.process},
                              {"name", span.name},
@@ -127,6 +130,9 @@ Result<Answer> answer_from_json(const nlohmann::json& source) {
       answer.degraded.push_back({lost.at("slave").get<std::string>(),
                                  lost.at("token").get<int64_t>(),
                                  lost.at("why").get<std::string>()});
+    for (const nlohmann::json& replay : json.at("replayed"))
+      answer.replayed.push_back(
+          {replay.at("token").get<int64_t>(), replay.at("why").get<std::string>()});
     if (!json.contains("spans")) return;
     for (const nlohmann::json& span : json.at("spans"))
       answer.spans.push_back(

@@ -55,6 +55,24 @@ std::string aligned(const std::vector<Row>& rows) {
 
 }  // namespace
 
+std::vector<std::string> answer_notes(const Answer& answer) {
+  std::vector<std::string> notes;
+  for (const Degraded& lost : answer.degraded)
+    notes.push_back(
+        fmt::format("went on without '{}' from token {}: {}", lost.slave, lost.token, lost.why));
+  for (const Replayed& replay : answer.replayed)
+    notes.push_back(
+        fmt::format("went on with another master from token {}, which may say other "
+                    "things than the first would have: {}",
+                    replay.token, replay.why));
+  if (answer.reason == FinishReason::kLength)
+    notes.push_back(
+        fmt::format("stopped after {} tokens; -n asks for more", answer.token_ids.size()));
+  if (answer.reason == FinishReason::kDeadline)
+    notes.push_back(fmt::format("ended by its deadline after {:.1f} s", answer.seconds));
+  return notes;
+}
+
 std::string answer_table(std::span<const ProcessFigures> figures) {
   std::vector<Row> rows = {{"process", "role", "prompt tokens", "prefill s", "decode tok/s",
                             "bus waits", "K/V out (MB)", "K/V in (MB)", "memory (MB)"}};

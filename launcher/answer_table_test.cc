@@ -7,6 +7,21 @@
 namespace suture {
 namespace {
 
+TEST(AnswerTableTest, SaysWhatWasOutOfTheOrdinary) {
+  Answer answer;
+  EXPECT_TRUE(answer_notes(answer).empty());
+  answer.token_ids = {1, 2};
+  answer.degraded = {{"logic", 7, "process exited"}};
+  answer.replayed = {{9, "process hung"}};
+  answer.reason = FinishReason::kLength;
+  const auto notes = answer_notes(answer);
+  ASSERT_EQ(notes.size(), 3u);
+  EXPECT_EQ(notes[0], "went on without 'logic' from token 7: process exited");
+  EXPECT_NE(notes[1].find("another master from token 9"), std::string::npos);
+  EXPECT_NE(notes[1].find("process hung"), std::string::npos);
+  EXPECT_EQ(notes[2], "stopped after 2 tokens; -n asks for more");
+}
+
 TEST(AnswerTableTest, AlignsColumnsAndComputesRates) {
   std::vector<ProcessFigures> figures(2);
   figures[0].name = "master";

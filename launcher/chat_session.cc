@@ -101,15 +101,8 @@ void ChatSession::question(std::string_view text, const std::atomic<bool>& cance
 }
 
 void ChatSession::show_end(const Answer& answer) {
-  for (const Degraded& lost : answer.degraded)
-    output_.note(fmt::format("[went on without '{}' from token {}: {}]\n", lost.slave, lost.token,
-                             lost.why));
-  if (answer.reason == FinishReason::kLength)
-    output_.note(
-        fmt::format("[stopped after {} tokens; -n asks for more]\n", answer.token_ids.size()));
+  for (const std::string& note : answer_notes(answer)) output_.note(fmt::format("[{}]\n", note));
   if (answer.reason == FinishReason::kCancelled) output_.note("[stopped]\n");
-  if (answer.reason == FinishReason::kDeadline)
-    output_.note(fmt::format("[ended by its deadline after {:.1f} s]\n", answer.seconds));
   output_.note(chat_table(answer.figures));
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "launcher/answer_json.h"
+#include "launcher/answer_table.h"
 #include "launcher/system_info.h"
 
 namespace suture {
@@ -14,12 +15,7 @@ namespace {
 
 void print_after(const AnsweredQuestion& done) {
   fmt::print("\n");
-  for (const Degraded& lost : done.answer.degraded)
-    fmt::print("  [went on without '{}' from token {}: {}]\n", lost.slave, lost.token, lost.why);
-  if (done.answer.reason == FinishReason::kLength)
-    fmt::print("  [stopped after {} tokens; -n asks for more]\n", done.answer.token_ids.size());
-  if (done.answer.reason == FinishReason::kDeadline)
-    fmt::print("  [ended by its deadline after {:.1f} s]\n", done.answer.seconds);
+  for (const std::string& note : answer_notes(done.answer)) fmt::print("  [{}]\n", note);
   if (!done.item.expect.empty()) {
     std::string facts;
     for (const ExpectedFact& fact : done.item.expect)

@@ -12,7 +12,8 @@ using nlohmann::json;
 
 constexpr std::array kStates = {ProcessState::kJoining,   ProcessState::kIdle,
                                 ProcessState::kReading,   ProcessState::kGenerating,
-                                ProcessState::kFollowing, ProcessState::kLost};
+                                ProcessState::kFollowing, ProcessState::kRestarting,
+                                ProcessState::kLost};
 
 json to_json(const StreamFigures& stream) {
   return {{"slot", stream.slot},

@@ -55,6 +55,8 @@ std::vector<std::string> warnings_of(const LaunchSnapshot& before, const LaunchS
     const SlabFigures& slab = process.slab;
     if (process.state == ProcessState::kLost)
       warnings.push_back(fmt::format("{} is lost: {}", process.name, process.why));
+    if (process.state == ProcessState::kRestarting)
+      warnings.push_back(fmt::format("{} has ended: {}", process.name, process.why));
     if (slab.blocks > 0 && slab.blocks_used > kFullShare * slab.blocks)
       warnings.push_back(fmt::format("{}: {} of {} K/V blocks are used; raise max_sequences",
                                      process.name, slab.blocks_used, slab.blocks));

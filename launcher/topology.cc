@@ -26,10 +26,11 @@ constexpr size_t kMaxChatPieceBytes = 64 << 10;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kMaxGain = 100;  // exp(100) drowns everything else already
 
-constexpr std::array<std::string_view, 6> kFileKeys = {"bus",       "model",        "sampling",
-                                                       "placement", "stitch_until", "warm_up"};
+constexpr std::array<std::string_view, 7> kFileKeys = {
+    "bus", "model", "sampling", "placement", "restarts", "stitch_until", "warm_up"};
 constexpr std::array<std::string_view, 1> kPlannedFileKeys = {"gpu_sharing"};
-constexpr std::array<std::string_view, 3> kBusKeys = {"max_seq_len", "max_sequences", "max_queue"};
+constexpr std::array<std::string_view, 4> kBusKeys = {"hung_after", "max_queue", "max_seq_len",
+                                                      "max_sequences"};
 constexpr std::array<std::string_view, 9> kSamplingKeys = {
     "temperature",       "top_k", "top_p",      "min_p", "repetition_penalty",
     "repetition_window", "seed",  "max_tokens", "stop"};
@@ -57,6 +58,9 @@ Status read_bus(const TomlReader& reader, LaunchSpec& spec) {
                           reader.integer("max_queue", spec.max_queue, 0, 1024));
   spec.max_sequences = static_cast<int32_t>(sequences);
   spec.max_queue = static_cast<int32_t>(queue);
+  SUTURE_ASSIGN_OR_RETURN(const int64_t hung_after,
+                          reader.integer("hung_after", spec.hung_after.count() / 1000, 1, 86'400));
+  spec.hung_after = std::chrono::seconds(hung_after);
   return {};
 }
 
@@ -372,6 +376,8 @@ Result<LaunchSpec> read_topology(std::string_view text, const std::filesystem::p
     SUTURE_ASSIGN_OR_RETURN(spec.stitch_until,
                             file.integer("stitch_until", 0, 1, int64_t{1} << 32));
   }
+  SUTURE_ASSIGN_OR_RETURN(const int64_t restarts, file.integer("restarts", spec.restarts, 0, 1000));
+  spec.restarts = static_cast<int>(restarts);
   SUTURE_ASSIGN_OR_RETURN(spec.warm_up, file.flag("warm_up", spec.warm_up));
   SUTURE_ASSIGN_OR_RETURN(const TomlReader bus, file.table("bus"));
   SUTURE_RETURN_IF_ERROR(read_bus(bus, spec));

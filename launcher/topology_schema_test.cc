@@ -62,7 +62,9 @@ TEST(TopologySchemaTest, DefaultsAreTheReaders) {
   const nlohmann::json schema = topology_schema_json().at("properties");
   EXPECT_EQ(schema["bus"]["properties"]["max_seq_len"]["default"], spec->max_seq_len);
   EXPECT_EQ(schema["bus"]["properties"]["max_sequences"]["default"], spec->max_sequences);
+  EXPECT_EQ(schema["bus"]["properties"]["hung_after"]["default"], spec->hung_after.count() / 1000);
   EXPECT_EQ(schema["warm_up"]["default"], spec->warm_up);
+  EXPECT_EQ(schema["restarts"]["default"], spec->restarts);
   EXPECT_EQ(schema["stitch_until"]["default"], spec->stitch_limit());
   EXPECT_EQ(schema["model"]["items"]["properties"]["threads"]["default"], spec->models[0].threads);
   const nlohmann::json& fusion = schema["model"]["items"]["properties"]["fusion"]["properties"];

@@ -105,11 +105,24 @@ TEST_F(TopologyTest, WarmsUpUnlessToldOtherwise) {
                "t.toml:1: warm_up", "expected true or false, got an integer");
 }
 
+TEST_F(TopologyTest, SaysWhenAProcessIsEndedAndHowOftenItIsStartedAgain) {
+  const auto spec = parse("restarts = 0\n[bus]\nhung_after = 5\n" + std::string(kMaster));
+  ASSERT_TRUE(spec.has_value()) << spec.error().message();
+  EXPECT_EQ(spec->restarts, 0);
+  EXPECT_EQ(spec->hung_after, std::chrono::seconds(5));
+  expect_error(parse("restarts = -1\n" + std::string(kMaster)), ErrorCode::kInvalidArgument,
+               "t.toml:1: restarts", "got -1");
+  expect_error(parse("[bus]\nhung_after = 0\n" + std::string(kMaster)), ErrorCode::kInvalidArgument,
+               "t.toml:2: bus.hung_after", "got 0");
+}
+
 TEST_F(TopologyTest, DefaultsAreThoseOfTheDesign) {
   const auto spec = parse(std::string(kMaster));
   ASSERT_TRUE(spec.has_value()) << spec.error().message();
   EXPECT_EQ(spec->placement, Placement::kProcesses);
   EXPECT_EQ(spec->max_seq_len, 8192);
+  EXPECT_EQ(spec->restarts, 5);
+  EXPECT_EQ(spec->hung_after, std::chrono::seconds(30));
   EXPECT_EQ(spec->max_sequences, 4);
   EXPECT_EQ(spec->max_queue, 16);
   EXPECT_FALSE(spec->models[0].system.has_value());

@@ -1,8 +1,6 @@
-// Whole launches of a real model: same bits wherever the actors run, and what happens when one of
-// the processes is killed in the middle of an answer.
+// Whole launches of a real model: same bits wherever the actors run, and what is refused.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 
 #include <atomic>
 #include <filesystem>
@@ -10,70 +8,14 @@
 #include <string>
 
 #include "actors/launch.h"
-#include "base/test_folder.h"
 #include "launcher/manifest.h"
 #include "tests/test_processes.h"
+#include "tests/test_real_launch.h"
 
 namespace suture {
 namespace {
 
-constexpr const char* kModel = "smollm2-135m-instruct";
-
-std::filesystem::path model_path() {
-  return cached_model_path(*find_model(kModel), model_cache_folder());
-}
-
-const std::string kDocument =
-    "Harbour log. The ferry Aurelia left the northern pier at 07:40 with 212 passengers. Its "
-    "captain, Ines Calder, reported fog over the sound and reduced speed to nine knots. The second "
-    "engine was serviced on Tuesday, and the lifeboats were inspected by the coast guard.";
-
-class LaunchRealTest : public testing::Test {
- protected:
-  void SetUp() override {
-    if (!std::filesystem::exists(model_path()))
-      GTEST_SKIP() << model_path() << " is not there: suture models pull " << kModel;
-  }
-
-  ModelSpec model(const std::string& name, Role role) const {
-    ModelSpec spec;
-    spec.name = name;
-    spec.role = role;
-    spec.path = model_path();
-    return spec;
-  }
-
-  // A master, a reader of the document, and an aligned twin of the master.
-  LaunchSpec topology(Placement placement) const {
-    LaunchSpec spec;
-    spec.topology_path = "test.toml";
-    spec.placement = placement;
-    spec.max_seq_len = 1024;
-    spec.max_sequences = 2;
-    spec.models = {model("master", Role::kMaster), model("reader", Role::kSlave),
-                   model("twin", Role::kSlave)};
-    spec.models[1].documents = {folder_.write("log.txt", kDocument)};
-    spec.models[1].fusion.position = SlavePosition::kPrefix;
-    spec.models[2].fusion.position = SlavePosition::kAligned;
-    spec.models[2].fusion.gain = -1.0;
-    return spec;
-  }
-
-  static Result<std::unique_ptr<Launch>> start(const LaunchSpec& spec) {
-    LaunchOptions options;
-    options.program = SUTURE_BINARY;
-    return Launch::start(spec, options);
-  }
-
-  static Result<Answer> ask(
-      Launch& launch, int64_t max_tokens,
-      const std::function<void(std::string_view)>& on_text = [](std::string_view) {}) {
-    const std::atomic<bool> never = false;
-    return launch.ask({"How many passengers did the ferry carry?", max_tokens, {}}, on_text, never);
-  }
-
-  TestFolder folder_;
-};
+using LaunchRealTest = RealLaunchTest;
 
 TEST_F(LaunchRealTest, OneProcessAndThreeProcessesGiveTheSameTokens) {
   auto processes = start(topology(Placement::kProcesses));
@@ -119,58 +61,6 @@ TEST_F(LaunchRealTest, AfterWarmUpTheFirstRequestBuildsNothing) {
     for (const ProcessFigures& figures : second->figures)
       EXPECT_EQ(figures.lazily_built, 0) << figures.name;
   }
-}
-
-TEST_F(LaunchRealTest, AKilledSlaveIsLeftBehindAndTheAnswerSaysFromWhichToken) {
-  auto launch = start(topology(Placement::kProcesses));
-  ASSERT_TRUE(launch.has_value()) << launch.error().message();
-  const pid_t reader = (*launch)->pids()[1];  // in the order of names: master, reader, twin
-  std::atomic<int> pieces = 0;
-  const auto answer = ask(**launch, 48, [&](std::string_view) {
-    if (++pieces == 3) ::kill(reader, SIGKILL);
-  });
-  ASSERT_TRUE(answer.has_value()) << answer.error().message();
-  ASSERT_EQ(answer->degraded.size(), 1u);
-  EXPECT_EQ(answer->degraded[0].slave, "reader");
-  EXPECT_GE(answer->degraded[0].token, 3);
-  // The next answer begins without it, and says so.
-  const auto next = ask(**launch, 4);
-  ASSERT_TRUE(next.has_value()) << next.error().message();
-  ASSERT_EQ(next->degraded.size(), 1u);
-  EXPECT_EQ(next->degraded[0].token, 0);
-  EXPECT_NE(next->degraded[0].why.find("signal 9"), std::string::npos) << next->degraded[0].why;
-}
-
-TEST_F(LaunchRealTest, AStoppedSlaveIsWaitedForUntilTheBrokerEndsIt) {
-  auto launch = start(topology(Placement::kProcesses));
-  ASSERT_TRUE(launch.has_value()) << launch.error().message();
-  const pid_t twin = (*launch)->pids()[2];
-  std::atomic<int> pieces = 0;
-  const auto answer = ask(**launch, 24, [&](std::string_view) {
-    if (++pieces == 3) ::kill(twin, SIGSTOP);
-  });
-  ASSERT_TRUE(answer.has_value()) << answer.error().message();
-  EXPECT_EQ(answer->token_ids.size(), 24u);
-  ASSERT_EQ(answer->degraded.size(), 1u);
-  EXPECT_EQ(answer->degraded[0].slave, "twin");
-  EXPECT_TRUE(process_ends(twin));
-  const auto next = ask(**launch, 2);
-  ASSERT_TRUE(next.has_value()) << next.error().message();
-  ASSERT_EQ(next->degraded.size(), 1u);
-  EXPECT_NE(next->degraded[0].why.find("stopped"), std::string::npos) << next->degraded[0].why;
-}
-
-TEST_F(LaunchRealTest, AKilledMasterEndsTheAnswerWithAnError) {
-  auto launch = start(topology(Placement::kProcesses));
-  ASSERT_TRUE(launch.has_value()) << launch.error().message();
-  const pid_t master = (*launch)->pids()[0];
-  std::atomic<int> pieces = 0;
-  const auto answer = ask(**launch, 48, [&](std::string_view) {
-    if (++pieces == 3) ::kill(master, SIGKILL);
-  });
-  ASSERT_FALSE(answer.has_value());
-  EXPECT_EQ(answer.error().code, ErrorCode::kLost);
-  EXPECT_EQ(answer.error().where, "master");
 }
 
 TEST_F(LaunchRealTest, NoProcessOutlivesItsLaunch) {

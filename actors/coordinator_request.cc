@@ -1,0 +1,114 @@
+// The part of the coordinator that turns a question into the master's request: whose streams take
+// part, at which positions, with which gains.
+#include <fmt/format.h>
+
+#include <bit>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "actors/coordinator.h"
+#include "fusion/merge_plan.h"
+
+namespace suture {
+
+std::vector<float> Coordinator::layer_gains(const FusionSpec& fusion) const {
+  std::vector<float> gains(static_cast<size_t>(setup_.master_layers),
+                           static_cast<float>(fusion.gain));
+  if (!fusion.layer_gain.empty()) gains.assign(fusion.layer_gain.begin(), fusion.layer_gain.end());
+  return gains;
+}
+
+Result<GenerateRequest> Coordinator::generation() {
+  const Question& question = running_->question;
+  MergeInput input;
+  input.head_ids = setup_.contexts[master_].head_ids;
+  input.tail_ids = question.tail_ids;
+  input.max_new_tokens = question.max_tokens;
+  input.max_positions = setup_.master_positions;
+  input.n_layers = setup_.master_layers;
+  input.stitch_until = setup_.spec.stitch_limit();
+  std::vector<SourceLink> links;
+  for (size_t i = 0; i < setup_.spec.models.size(); ++i)
+    if (i != master_) SUTURE_RETURN_IF_ERROR(add_source(i, input, links));
+  auto planned = plan_merge(input);
+  if (!planned && question.conversation != 0) planned.error().remedy = kBeginAnew;
+  SUTURE_ASSIGN_OR_RETURN(const MergePlan plan, std::move(planned));
+  for (const PlannedSegment& segment : plan.segments)
+    links[static_cast<size_t>(segment.source)].segments.push_back(segment);
+
+  GenerateRequest request;
+  request.request = question.request;
+  std::tie(request.head_key, request.head_entries) = read_before(master_);
+  if (question.conversation != 0) {
+    running_->keep_key = new_key();
+    request.keep_key = running_->keep_key;
+  }
+  request.token_ids = running_->own_ids;
+  request.own = plan.own;
+  request.first_new_position = plan.first_new_position;
+  request.stitch_end = plan.stitch_end;
+  std::erase_if(links, [](const SourceLink& link) { return link.stream.owner.empty(); });
+  request.sources = std::move(links);
+  request.max_tokens = question.max_tokens;
+  request.end_ids = setup_.end_ids;
+  request.sampling = question.sampling;
+  request.ring = question.ring;
+  request.generated = running_->generated;
+  request.attempt = running_->attempt;
+  return request;
+}
+
+// A slave that is not there any more keeps its place, with a link that has no stream.
+Status Coordinator::add_source(size_t index, MergeInput& input, std::vector<SourceLink>& links) {
+  const ModelSpec& slave = model(index);
+  const bool must = slave.on_failure == OnFailure::kFail;
+  const Reading* reading = reading_of(index);
+  const bool there = reading != nullptr && reading->stream && reading->why.empty() &&
+                     !running_->lost.contains(index);
+  if (!there && must) {
+    const auto gone = gone_.find(slave.name);
+    const bool returns = gone != gone_.end() && gone->second.restarts;
+    return fail(ErrorCode::kLost,
+                gone == gone_.end() ? "the slave cannot take part"
+                                    : fmt::format("the slave is gone: {}", gone->second.why),
+                slave.name,
+                returns ? "try again in a few seconds; on_failure = \"degrade\" goes on without it"
+                        : "on_failure = \"degrade\" goes on without it");
+  }
+  const bool prefix = slave.fusion.position == SlavePosition::kPrefix;
+  const std::set<size_t>* before = conversations_.placed(running_->question.conversation);
+  if (running_->attempt > 0) before = &running_->placed;
+  const bool placed = prefix && before != nullptr ? before->contains(index) : there;
+  if (!placed) return {};
+  if (prefix) running_->placed.insert(index);
+  const std::vector<float> gains = layer_gains(slave.fusion);
+  const ModelContext& context = setup_.contexts[index];
+  SourceLink link{slave.name,        there ? *reading->stream : StreamRef(), {}, must, {},
+                  context.layer_map, context.other_vocabulary && !prefix};
+  for (const float gain : gains) link.layer_gain_bits.push_back(std::bit_cast<uint32_t>(gain));
+  links.push_back(std::move(link));
+  input.sources.push_back({slave.name, slave.fusion.position, context.head_ids,
+                           context.shared_tokens, gains, slave.fusion.lag});
+  return {};
+}
+
+// Slaves that cannot take part from the start are reported like those lost on the way.
+void Coordinator::note_lost_slaves() {
+  running_->report.degraded.clear();
+  for (size_t i = 0; i < setup_.spec.models.size(); ++i) {
+    if (i == master_) continue;
+    const Reading* reading = reading_of(i);
+    const auto gone = gone_.find(model(i).name);
+    const auto lost = running_->lost.find(i);
+    if (lost != running_->lost.end())
+      running_->report.degraded.push_back(lost->second);
+    else if (gone != gone_.end())
+      running_->report.degraded.push_back({model(i).name, 0, gone->second.why});
+    else if (reading != nullptr && !reading->why.empty())
+      running_->report.degraded.push_back({model(i).name, 0, reading->why});
+  }
+}
+
+}  // namespace suture
