@@ -280,7 +280,10 @@ std::vector<Outgoing> Coordinator::read_done(const std::string& name, ReadDone d
   const auto found = readings_.find(done.key);
   if (found == readings_.end() || model(found->second.model).name != name) return out;
   found->second.complete = true;
-  if (done.outcome.failed) found->second.why = done.outcome.what;
+  if (done.outcome.failed) {
+    found->second.why = done.outcome.what;
+    if (running_) running_->failed_readings[name] = done.outcome.what;
+  }
   found->second.token_ids = std::move(done.token_ids);
   unreported_.push_back(std::move(done));
   proceed(out);
@@ -366,7 +369,10 @@ void Coordinator::finish() {
   GenerateDone& done = *running_->done;
   report.outcome = done.outcome;
   report.reason = done.reason;
-  std::ranges::move(done.degraded, std::back_inserter(report.degraded));
+  for (Degraded& lost : done.degraded) {
+    if (const std::string* why = reason_of(lost.slave)) lost.why += ": " + *why;
+    report.degraded.push_back(std::move(lost));
+  }
   std::ranges::move(done.spans, std::back_inserter(report.spans));
   std::map<std::string, ProcessFigures> by_name;
   if (!done.figures.name.empty()) by_name[done.figures.name] = done.figures;
@@ -384,6 +390,14 @@ void Coordinator::finish() {
       report.figures.push_back(found->second);
   report_ = std::move(report);
   running_.reset();
+}
+
+// The master sees that a stream ended; why it did is known here.
+const std::string* Coordinator::reason_of(const std::string& slave) const {
+  const auto gone = gone_.find(slave);
+  if (gone != gone_.end()) return &gone->second.why;
+  const auto failed = running_->failed_readings.find(slave);
+  return failed == running_->failed_readings.end() ? nullptr : &failed->second;
 }
 
 std::optional<AnswerReport> Coordinator::take_report() { return std::exchange(report_, {}); }

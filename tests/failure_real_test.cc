@@ -47,13 +47,23 @@ class FailureRealTest : public RealLaunchTest {
   static ProcessState state_of(const Launch& launch, size_t model) {
     return launch.snapshot().processes.at(model).state;
   }
+  // Looks again and again; a test that waits in vain fails after a minute.
+  static void wait_until(const std::function<bool()>& ready) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (!ready()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), end);
+      std::this_thread::yield();
+    }
+  }
+  static void wait_for_state(const Launch& launch, size_t model, ProcessState state) {
+    wait_until([&] { return state_of(launch, model) == state; });
+  }
   // Until the process of that model is another one than `before`, and at work.
   static void wait_for_return(const Launch& launch, size_t model, pid_t before) {
-    const auto back = [&] {
-      const ProcessSnapshot process = launch.snapshot().processes.at(model);
-      return process.pid != 0 && process.pid != before;
-    };
-    while (!back()) std::this_thread::yield();
+    wait_until([&] {
+      const pid_t now = pid_of(launch, model);
+      return now != 0 && now != before;
+    });
   }
   // Asks; runs `act` once, when the third piece of text has come.
   static Result<Answer> ask_and_then(Launch& launch, int64_t max_tokens,
@@ -72,10 +82,10 @@ TEST_F(FailureRealTest, AKilledSlaveIsLeftBehindAndTheAnswerSaysFromWhichToken) 
   ASSERT_NE(launch, nullptr);
   const auto answer = ask_and_then(*launch, 48, [&] { ::kill(pid_of(*launch, kReader), SIGKILL); });
   ASSERT_TRUE(answer.has_value()) << answer.error().message();
-  EXPECT_EQ(answer->token_ids.size(), 48u);
   ASSERT_EQ(answer->degraded.size(), 1u);
   EXPECT_EQ(answer->degraded[0].slave, "reader");
   EXPECT_GE(answer->degraded[0].token, 3);
+  EXPECT_NE(answer->degraded[0].why.find("signal 9"), std::string::npos) << answer->degraded[0].why;
   // The next answer begins without it, and says so.
   const auto next = ask(*launch, 4);
   ASSERT_TRUE(next.has_value()) << next.error().message();
@@ -173,7 +183,7 @@ TEST_F(FailureRealTest, ASlaveKilledInItsPrefillIsLeftBehindBeforeTheFirstToken)
   spec.models[kReader].documents = {folder_.write("long.txt", document)};
   const auto launch = started(spec);
   ASSERT_NE(launch, nullptr);
-  while (state_of(*launch, kReader) != ProcessState::kReading) std::this_thread::yield();
+  wait_for_state(*launch, kReader, ProcessState::kReading);
   ::kill(pid_of(*launch, kReader), SIGKILL);
   const auto answer = ask(*launch, 8);
   ASSERT_TRUE(answer.has_value()) << answer.error().message();
@@ -191,9 +201,11 @@ TEST_F(FailureRealTest, AProcessThatDiesBeforeItsFirstHeartbeatIsStartedAgain) {
   ::kill(last, SIGKILL);
   for (int killed = 0; killed < 3; ++killed) {
     pid_t born = 0;
-    while (born == 0)
+    wait_until([&] {
       for (const pid_t pid : launch->pids())
         if (pid != last && std::ranges::find(others, pid) == others.end()) born = pid;
+      return born != 0;
+    });
     ::kill(born, SIGKILL);
     last = born;
   }
@@ -215,7 +227,7 @@ TEST_F(FailureRealTest, ACrashLoopEndsInAClearState) {
   ASSERT_NE(launch, nullptr);
   folder_.write("broken", "");
   ::kill(pid_of(*launch, kReader), SIGKILL);
-  while (state_of(*launch, kReader) != ProcessState::kLost) std::this_thread::yield();
+  wait_for_state(*launch, kReader, ProcessState::kLost);
   const std::string why = launch->snapshot().processes[kReader].why;
   EXPECT_NE(why.find("exit status 3"), std::string::npos) << why;
   EXPECT_NE(why.find("given up after 3 tries"), std::string::npos) << why;
@@ -259,7 +271,7 @@ TEST_F(FailureRealTest, AMasterKilledWhileIdleOrReadingIsReplacedUnseen) {
   EXPECT_EQ(waited->token_ids, whole->token_ids);
 
   std::jthread killer([&] {
-    while (state_of(*launch, kMaster) != ProcessState::kReading) std::this_thread::yield();
+    wait_for_state(*launch, kMaster, ProcessState::kReading);
     ::kill(pid_of(*launch, kMaster), SIGKILL);
   });
   const auto again = ask(*launch, 8);
@@ -300,20 +312,23 @@ TEST_F(FailureRealTest, AMasterThatIsGivenUpEndsTheAnswerWithAnError) {
   EXPECT_FALSE(ask(*launch, 4).has_value());
 }
 
-TEST_F(FailureRealTest, ASlaveWithoutMemorySaysSoAndIsStartedAgain) {
+TEST_F(FailureRealTest, ASlaveThatFindsNoMemorySaysSoAndLivesOn) {
   const auto launch = started(topology(Placement::kProcesses));
   ASSERT_NE(launch, nullptr);
   const pid_t twin = pid_of(*launch, kTwin);
-  const rlimit nothing_more{1 << 20, 1 << 20};
+  const rlimit nothing_more{1 << 20, RLIM_INFINITY};
   ASSERT_EQ(::prlimit(twin, RLIMIT_AS, &nothing_more, nullptr), 0);
   const auto answer = ask(*launch, 16);
   ASSERT_TRUE(answer.has_value()) << answer.error().message();
   ASSERT_EQ(answer->degraded.size(), 1u);
   EXPECT_EQ(answer->degraded[0].slave, "twin");
-  wait_for_return(*launch, kTwin, twin);
+  EXPECT_NE(answer->degraded[0].why.find("memory"), std::string::npos) << answer->degraded[0].why;
+  const rlimit enough{RLIM_INFINITY, RLIM_INFINITY};
+  ASSERT_EQ(::prlimit(twin, RLIMIT_AS, &enough, nullptr), 0);
   const auto next = ask(*launch, 16);
   ASSERT_TRUE(next.has_value()) << next.error().message();
   EXPECT_TRUE(next->degraded.empty());
+  EXPECT_EQ(pid_of(*launch, kTwin), twin);
 }
 
 TEST_F(FailureRealTest, TwoLaunchesSideBySideDoNotMeet) {
