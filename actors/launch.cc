@@ -315,6 +315,13 @@ LaunchSnapshot Launch::snapshot() const {
   return snapshot;
 }
 
+void Launch::close() { state_->admission->close(); }
+
+int64_t Launch::requests() const {
+  const AdmissionCounts counts = state_->admission->counts();
+  return counts.running + counts.waiting;
+}
+
 std::vector<pid_t> Launch::pids() const { return state_->processes->pids(); }
 
 }  // namespace suture

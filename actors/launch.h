@@ -84,6 +84,11 @@ class Launch {
   // What can be seen now; from any thread, and without disturbing the processes.
   LaunchSnapshot snapshot() const;
 
+  // New requests are refused from now on; those that run or wait go on.
+  void close();
+  // Running and waiting.
+  int64_t requests() const;
+
   // Model processes that are running; empty for placement "in-process".
   std::vector<pid_t> pids() const;
 

@@ -23,6 +23,17 @@ struct LaunchCommandOptions {
   bool force = false;
 };
 
+// Whoever was admitted gets an answer, unless a second signal comes.
+void drain(Launch& launch, const InterruptGuard& guard) {
+  constexpr std::chrono::milliseconds kLook{50};
+  launch.close();
+  if (const int64_t left = launch.requests(); left > 0)
+    fmt::print(stderr, "ending after {} request{}; the same signal again ends at once\n", left,
+               left == 1 ? "" : "s");
+  while (launch.requests() > 0 && !guard.wait_again(kLook)) {
+  }
+}
+
 tl::unexpected<Error> could_not_start() {
   return fail(ErrorCode::kClosed, "the launch could not start", "launch");
 }
@@ -34,7 +45,7 @@ CommandResult run_launch_command(const LaunchCommandOptions& options, bool json)
   SUTURE_RETURN_IF_ERROR(resolve_models(spec));
   const std::string name = options.name.empty() ? spec.topology_path.stem().string() : options.name;
   std::atomic<bool> stopping = false;
-  const InterruptGuard guard(stopping);
+  const InterruptGuard guard(stopping, SecondInterrupt::kNotice);
   // The name is taken before anything is loaded; requests wait until the launch is ready.
   std::promise<Launch*> ready;
   const std::shared_future<Launch*> running = ready.get_future().share();
@@ -75,7 +86,8 @@ CommandResult run_launch_command(const LaunchCommandOptions& options, bool json)
         name, name, name);
   std::fflush(stdout);
   guard.wait();
-  server.reset();
+  drain(*launch, guard);
+  server.reset();  // cancels what is left
   return kExitOk;
 }
 

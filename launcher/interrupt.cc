@@ -1,5 +1,6 @@
 #include "launcher/interrupt.h"
 
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -13,17 +14,24 @@ namespace {
 // A signal handler can reach nothing but globals; both are lock-free.
 std::atomic<std::atomic<bool>*> interrupted_flag = nullptr;
 std::atomic<int> wake_eventfd = -1;
-std::atomic<bool> ignore_second = false;
+std::atomic<SecondInterrupt> on_second = SecondInterrupt::kExit;
 std::atomic<bool> was_terminated = false;
+std::atomic<bool> noticed = false;  // a second one, with kNotice
+
+void wake() {
+  const uint64_t one = 1;
+  static_cast<void>(::write(wake_eventfd.load(), &one, sizeof one));
+}
 
 void on_signal(int signal_number) {
   std::atomic<bool>* flag = interrupted_flag.load();
   const bool second = flag == nullptr || flag->exchange(true);
-  if (second && ignore_second.load() && signal_number == SIGINT) return;
+  const SecondInterrupt then = on_second.load();
+  if (second && then == SecondInterrupt::kIgnore && signal_number == SIGINT) return;
+  if (second && then == SecondInterrupt::kNotice && !noticed.exchange(true)) return wake();
   if (second) ::_exit(128 + signal_number);
-  was_terminated.store(signal_number == SIGTERM);
-  const uint64_t one = 1;
-  static_cast<void>(::write(wake_eventfd.load(), &one, sizeof one));
+  was_terminated.store(signal_number != SIGINT);
+  wake();
 }
 
 void handle(void (*handler)(int)) {
@@ -32,14 +40,16 @@ void handle(void (*handler)(int)) {
   action.sa_flags = SA_RESTART;
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
+  ::sigaction(SIGHUP, &action, nullptr);
 }
 
 }  // namespace
 
 InterruptGuard::InterruptGuard(std::atomic<bool>& flag, SecondInterrupt second) {
   interrupted_flag.store(&flag);
-  ignore_second.store(second == SecondInterrupt::kIgnore);
+  on_second.store(second);
   was_terminated.store(false);
+  noticed.store(false);
   wake_eventfd.store(::eventfd(0, EFD_CLOEXEC));
   handle(on_signal);
 }
@@ -54,6 +64,11 @@ void InterruptGuard::wait() const {
   uint64_t count = 0;
   while (::read(wake_eventfd.load(), &count, sizeof count) < 0 && errno == EINTR) {
   }
+}
+
+bool InterruptGuard::wait_again(std::chrono::milliseconds slice) const {
+  pollfd waited = {wake_eventfd.load(), POLLIN, 0};
+  return ::poll(&waited, 1, static_cast<int>(slice.count())) > 0;
 }
 
 int InterruptGuard::wake_fd() const { return wake_eventfd.load(); }
