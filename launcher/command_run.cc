@@ -107,6 +107,7 @@ CommandResult run_topology(const RunOptions& options, bool json) {
   override_gain(options, spec);
   const SessionOptions session{items, apply(options.sampling, ask_defaults(spec)), !json};
   SUTURE_RETURN_IF_ERROR(validate(session.ask, spec.max_seq_len));
+  if (!options.trace_file.empty()) SUTURE_RETURN_IF_ERROR(check_trace_file(options.trace_file));
   std::optional<LaunchSpec> alone_spec;
   if (options.compare) {
     SUTURE_ASSIGN_OR_RETURN(alone_spec, one_process_spec(spec));
@@ -117,8 +118,12 @@ CommandResult run_topology(const RunOptions& options, bool json) {
       const RunResult stitched,
       run_launch(spec, session, {.trace = !options.trace_file.empty(), .force = options.force},
                  cancelled));
-  SUTURE_RETURN_IF_ERROR(save_trace(options, stitched.session));
   nlohmann::json result = to_json(stitched);
+  const Status traced = save_trace(options, stitched.session);
+  if (!traced) {  // the answers are not lost with it
+    print_failure(traced.error(), false);
+    result["trace_error"] = error_json(traced.error());
+  }
   if (alone_spec) {
     if (!json) fmt::print("\nThe same with one process that reads everything:\n");
     SUTURE_ASSIGN_OR_RETURN(
@@ -128,7 +133,7 @@ CommandResult run_topology(const RunOptions& options, bool json) {
     result["one_process"] = to_json(alone);
   }
   if (json) print_json(result);
-  return kExitOk;
+  return traced ? kExitOk : kExitFailed;
 }
 
 CommandResult run_attached(const RunOptions& options, bool json) {
@@ -140,7 +145,7 @@ CommandResult run_attached(const RunOptions& options, bool json) {
   SUTURE_ASSIGN_OR_RETURN(const SessionResult result, run_session(launch.ask, session, cancelled));
   if (!json) fmt::print("\n{}", answer_table(result.processes));
   if (json) print_json(to_json(result));
-  return save_trace(options, result) ? CommandResult(kExitOk) : CommandResult(kExitFailed);
+  return kExitOk;
 }
 
 }  // namespace

@@ -35,6 +35,27 @@ TEST(InterruptTest, AChatTakesInterruptsBack) {
   EXPECT_TRUE(guard.terminated());
 }
 
+TEST(InterruptTest, ASecondSignalCanBeWaitedForToo) {
+  std::atomic<bool> flag = false;
+  const InterruptGuard guard(flag, SecondInterrupt::kNotice);
+  std::raise(SIGHUP);
+  guard.wait();
+  EXPECT_TRUE(guard.terminated());
+  EXPECT_FALSE(guard.wait_again(std::chrono::milliseconds(0)));
+  std::raise(SIGTERM);
+  EXPECT_TRUE(guard.wait_again(std::chrono::minutes(1)));
+}
+
+TEST(InterruptDeathTest, TheThirdSignalEndsTheProcessWhereTheSecondIsNoticed) {
+  EXPECT_EXIT(
+      {
+        std::atomic<bool> flag = false;
+        const InterruptGuard guard(flag, SecondInterrupt::kNotice);
+        for (int signal = 0; signal < 3; ++signal) std::raise(SIGTERM);
+      },
+      testing::ExitedWithCode(143), "");
+}
+
 TEST(InterruptDeathTest, TheSecondSignalEndsTheProcess) {
   EXPECT_EXIT(
       {

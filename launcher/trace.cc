@@ -40,11 +40,18 @@ std::string trace_json(std::span<const TraceSpan> spans) {
   return trace.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
+Status check_trace_file(const std::filesystem::path& path) {
+  if (!std::ofstream(path, std::ios::binary))
+    return fail_errno("cannot write the trace", errno, path.string(), "give --trace another file");
+  return {};
+}
+
 Status write_trace(const std::filesystem::path& path, std::span<const TraceSpan> spans) {
   std::ofstream file(path, std::ios::binary);
   file << trace_json(spans) << '\n';
   file.close();
-  if (!file) return fail_errno("cannot write the trace", errno, path.string());
+  if (!file)
+    return fail_errno("cannot write the trace", errno, path.string(), "give --trace another file");
   return {};
 }
 

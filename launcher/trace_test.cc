@@ -49,6 +49,15 @@ TEST(TraceTest, WritesAFileOrSaysWhyNot) {
   EXPECT_EQ(write_trace(folder.path() / "none" / "trace.json", {}).error().code, ErrorCode::kIo);
 }
 
+TEST(TraceTest, AFullDiskIsAnErrorWithItsReason) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full here";
+  EXPECT_TRUE(check_trace_file("/dev/full").has_value());
+  const Status written = write_trace("/dev/full", {});
+  ASSERT_FALSE(written.has_value());
+  EXPECT_NE(written.error().what.find("No space left"), std::string::npos) << written.error().what;
+  EXPECT_FALSE(check_trace_file("/no/such/folder/t.json").has_value());
+}
+
 TEST(TraceTest, NoSpansAreAValidTrace) {
   EXPECT_TRUE(json::parse(trace_json({}))["traceEvents"].empty());
 }

@@ -44,6 +44,10 @@ RunningLaunch::~RunningLaunch() {
 
 int RunningLaunch::end(int signal_number) {
   ::kill(pid_, signal_number);
+  return wait();
+}
+
+int RunningLaunch::wait() {
   int status = 0;
   ::waitpid(pid_, &status, 0);
   pid_ = 0;

@@ -27,6 +27,8 @@ class RunningLaunch {
 
   // Sends the signal and returns the exit status as a shell would show it.
   int end(int signal_number);
+  // The same, of a launch that has been told to end.
+  int wait();
 
  private:
   pid_t pid_ = 0;
