@@ -89,7 +89,9 @@ Status StreamReader::wait(int32_t layer, int64_t tokens, Deadline deadline) {
   // Committed rows of a closed or lost stream are still good; another stream's rows never are.
   if (!stale && ready()) return {};
   if (!status) return status;
-  SUTURE_CHECK(!in_time, "slot={} layer={} tokens={}", id().slot, layer, tokens);
+  // What ended the wait is not so any more: an owner that keeps to the protocol takes nothing back.
+  if (in_time)
+    return fail(ErrorCode::kCorrupt, "the stream's state or committed count went back", "bus");
   return fail(ErrorCode::kTimeout,
               fmt::format("{} of {} tokens of layer {} in time", committed(layer), tokens, layer),
               "bus");

@@ -53,7 +53,7 @@ class StreamReader {
 
   // Until the owner has committed `tokens` tokens of this layer. Committed rows stay readable when
   // the stream has been closed or lost meanwhile; otherwise kClosed, kLost, kStaleGeneration or
-  // kTimeout. kInvalidArgument beyond the capacity.
+  // kTimeout. kInvalidArgument beyond the capacity, kCorrupt if the owner takes back what it said.
   Status wait(int32_t layer, int64_t tokens, Deadline deadline);
   // In all layers: the last one is committed last.
   Status wait_all(int64_t tokens, Deadline deadline) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <optional>
 #include <thread>
 
@@ -122,6 +123,32 @@ TEST_F(StreamReaderTest, AnotherGenerationIsSeenAtAttachAndAtStepStart) {
   EXPECT_EQ(reader.begin_step().error().code, ErrorCode::kStaleGeneration);
   // The other stream's rows are never taken for this one's.
   EXPECT_EQ(reader.wait(0, 2, Deadline::min()).error().code, ErrorCode::kStaleGeneration);
+}
+
+// Two looks of one wait may see different states. On an idle machine a few rounds are enough.
+TEST_F(StreamReaderTest, AnOwnerThatTakesItsWordBackIsReported) {
+  StreamReader reader = view_->attach(writer_->id()).value();
+  std::atomic<uint32_t>& state = slab_->control().stream(writer_->id().slot).state;
+  std::atomic<bool> done = false;
+  std::thread owner([&] {
+    while (!done) {
+      state.store(static_cast<uint32_t>(StreamState::kClosing));
+      std::this_thread::yield();
+      state.store(static_cast<uint32_t>(StreamState::kOpen));
+      std::this_thread::yield();
+    }
+  });
+  ErrorCode code = ErrorCode::kTimeout;
+  const Deadline end = deadline_in(seconds(1));
+  while (code != ErrorCode::kCorrupt && std::chrono::steady_clock::now() < end) {
+    const Status status = reader.wait(0, 2, deadline_in(milliseconds(1)));
+    code = status ? ErrorCode::kInvalidArgument : status.error().code;
+    EXPECT_TRUE(code == ErrorCode::kClosed || code == ErrorCode::kCorrupt ||
+                code == ErrorCode::kTimeout)
+        << static_cast<int>(code);
+  }
+  done = true;
+  owner.join();
 }
 
 TEST_F(StreamReaderTest, KeepsItsMappingAlive) {

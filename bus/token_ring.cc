@@ -115,6 +115,9 @@ TokenRingWriter::TokenRingWriter(std::shared_ptr<TokenRing> ring, uint64_t produ
     : ring_(std::move(ring)), produced_(produced) {}
 
 Result<TokenRingWriter> TokenRingWriter::open(std::shared_ptr<TokenRing> ring) {
+  // For a predecessor that died between its last token, or the end, and the bell: consumers may be
+  // asleep, and who grants credit would sleep on.
+  ring_doorbell(ring->header().token_bell);
   const uint32_t state = ring->header().state.load(std::memory_order_acquire);
   if (state == static_cast<uint32_t>(RingState::kLost))
     return fail(ErrorCode::kLost, "the token ring's producer has died", "bus");

@@ -125,6 +125,21 @@ TEST(TokenRingTest, ANewProducerContinuesTheCount) {
   EXPECT_EQ(reader.wait_next(late()).value()->id, 2);
 }
 
+// As a producer that is killed between a token, or the end, and the bell leaves it.
+TEST(TokenRingTest, OpeningRingsForAPredecessorThatCouldNot) {
+  const auto ring = TokenRing::create(4).value();
+  const auto mapping =
+      Mapping::shared(ring->fd(), memfd_size(ring->fd()).value(), Mapping::Access::kReadWrite)
+          .value();
+  auto& header = *reinterpret_cast<TokenRingHeaderData*>(mapping.data());
+  header.produced.store(1);
+  EXPECT_EQ(TokenRingWriter::open(ring).value().produced(), 1u);
+  EXPECT_EQ(header.token_bell.bell.load(), 1u);
+  header.state.store(static_cast<uint32_t>(RingState::kFinished));
+  EXPECT_EQ(TokenRingWriter::open(ring).error().code, ErrorCode::kClosed);
+  EXPECT_EQ(header.token_bell.bell.load(), 2u);
+}
+
 TEST(TokenRingTest, RefusesImpossibleCapacities) {
   EXPECT_FALSE(TokenRing::create(0));
   EXPECT_FALSE(TokenRing::create(kMaxRingCapacity + 1));
