@@ -282,7 +282,7 @@ std::vector<Outgoing> Coordinator::read_done(const std::string& name, ReadDone d
   found->second.complete = true;
   if (done.outcome.failed) {
     found->second.why = done.outcome.what;
-    if (running_) running_->failed_readings[name] = done.outcome.what;
+    if (running_) running_->reasons.emplace(name, done.outcome.what);
   }
   found->second.token_ids = std::move(done.token_ids);
   unreported_.push_back(std::move(done));
@@ -305,6 +305,7 @@ std::vector<Outgoing> Coordinator::peer_ended(const PeerLoss& loss) {
   const size_t index = index_of(loss.name);
   if (index == setup_.spec.models.size()) return out;
   gone_[loss.name] = loss;
+  if (running_) running_->reasons[loss.name] = loss.why;
   for (auto& [key, reading] : readings_)
     if (reading.model == index) {
       reading.complete = true;
@@ -370,7 +371,9 @@ void Coordinator::finish() {
   report.outcome = done.outcome;
   report.reason = done.reason;
   for (Degraded& lost : done.degraded) {
-    if (const std::string* why = reason_of(lost.slave)) lost.why += ": " + *why;
+    // The master sees that a stream ended; why it did is known here.
+    const auto reason = running_->reasons.find(lost.slave);
+    if (reason != running_->reasons.end()) lost.why = reason->second;
     report.degraded.push_back(std::move(lost));
   }
   std::ranges::move(done.spans, std::back_inserter(report.spans));
@@ -390,14 +393,6 @@ void Coordinator::finish() {
       report.figures.push_back(found->second);
   report_ = std::move(report);
   running_.reset();
-}
-
-// The master sees that a stream ended; why it did is known here.
-const std::string* Coordinator::reason_of(const std::string& slave) const {
-  const auto gone = gone_.find(slave);
-  if (gone != gone_.end()) return &gone->second.why;
-  const auto failed = running_->failed_readings.find(slave);
-  return failed == running_->failed_readings.end() ? nullptr : &failed->second;
 }
 
 std::optional<AnswerReport> Coordinator::take_report() { return std::exchange(report_, {}); }

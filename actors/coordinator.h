@@ -111,15 +111,15 @@ struct Reading {
 // The request that is being answered.
 struct RunningRequest {
   Question question;
-  std::vector<int32_t> own_ids;                        // all of the master's prompt
-  uint64_t keep_key = 0;                               // of the answer's stream
-  uint64_t attempt = 0;                                // masters that ended on the way
-  std::vector<int32_t> generated;                      // by them
-  std::map<size_t, Degraded> lost;                     // slaves that took part and have ended
-  std::map<std::string, std::string> failed_readings;  // slave -> why, while this ran
-  std::set<size_t> placed;                             // prefix slaves laid out
-  std::map<size_t, uint64_t> aligned;                  // model -> key of its reading
-  std::set<uint64_t> awaited;                          // readings whose end belongs to the report
+  std::vector<int32_t> own_ids;                // all of the master's prompt
+  uint64_t keep_key = 0;                       // of the answer's stream
+  uint64_t attempt = 0;                        // masters that ended on the way
+  std::vector<int32_t> generated;              // by them
+  std::map<size_t, Degraded> lost;             // slaves that took part and have ended
+  std::map<std::string, std::string> reasons;  // of slaves that failed while this ran, by name
+  std::set<size_t> placed;                     // prefix slaves laid out
+  std::map<size_t, uint64_t> aligned;          // model -> key of its reading
+  std::set<uint64_t> awaited;                  // readings whose end belongs to the report
   bool generating = false;
   std::optional<GenerateDone> done;
   AnswerReport report;
@@ -180,7 +180,6 @@ class Coordinator {
   void keep_stream(size_t index, uint64_t key, std::vector<int32_t> token_ids,
                    std::vector<Outgoing>& out);
   void finish();
-  const std::string* reason_of(const std::string& slave) const;
   std::vector<float> layer_gains(const FusionSpec& fusion) const;
 
   const CoordinatorSetup setup_;

@@ -233,10 +233,10 @@ void LaunchProcesses::note_end(const std::optional<ProcessEnd>& end) {
     if (stopping_) return;
   }
   changed_.notify_all();
-  spdlog::warn("{}: {}", end->name, end->why);
+  spdlog::warn("{}: {}", end->name, end->story());
   // Before its successor can say anything.
-  tell_peer_ended(actors_->coordinator,
-                  {end->name, end->why, end->restart_in.has_value(), events_.delivered()});
+  tell_peer_ended(actors_->coordinator, {end->name, end->restart_in ? end->why : end->story(),
+                                         end->restart_in.has_value(), events_.delivered()});
   if (end->restart_in) start_process(end->name, *end->restart_in);
 }
 

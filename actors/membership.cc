@@ -12,8 +12,8 @@ namespace {
 std::string describe(const std::string& how, PeerEnd end, const std::string& detail) {
   std::string why = fmt::format("process {}", peer_end_name(end));
   if (!how.empty()) why += fmt::format(" ({})", how);
-  if (!detail.empty()) why += fmt::format(": {}", detail);
-  return why;
+  const bool all_said = end == PeerEnd::kExited && !how.empty();
+  return all_said || detail.empty() ? why : fmt::format("{}: {}", why, detail);
 }
 
 }  // namespace
@@ -73,7 +73,8 @@ std::optional<ProcessEnd> Membership::exited(const WorkerExit& exit, Clock::time
     return std::nullopt;
   }
   if (exit.pid != 0) unseen_.insert(exit.pid);
-  return end(exit.name, describe(exit.how, PeerEnd::kExited, "before it had joined the bus"), now);
+  return end(exit.name, describe(exit.how, PeerEnd::kExited, "") + " before it had joined the bus",
+             now);
 }
 
 ProcessEnd Membership::end(const std::string& name, std::string why, Clock::time_point now) {
@@ -84,14 +85,16 @@ ProcessEnd Membership::end(const std::string& name, std::string why, Clock::time
     start_failure_ = Error{ErrorCode::kLost, why, name, "run again with -v for its messages"};
   const auto delay = complete_ ? state.policy.ended(now) : std::nullopt;
   const int most = state.policy.most_tries();
+  ProcessEnd ended{name, std::move(why), delay, {}};
   if (delay)
-    why += fmt::format("; started again in {:.1f} s (try {} of {})",
-                       static_cast<double>(delay->count()) / 1000, state.policy.tries(), most);
+    ended.next =
+        fmt::format("started again in {:.1f} s (try {} of {})",
+                    static_cast<double>(delay->count()) / 1000, state.policy.tries(), most);
   else if (complete_ && most > 0)
-    why += fmt::format("; given up after {} tries", most);
+    ended.next = fmt::format("given up after {} tries", most);
   state.shown.state = delay ? MemberState::kRestarting : MemberState::kGone;
-  state.shown.why = why;
-  return {name, std::move(why), delay};
+  state.shown.why = ended.story();
+  return ended;
 }
 
 bool Membership::all_joined() const {

@@ -27,6 +27,9 @@ struct ProcessEnd {
   std::string name;
   std::string why;
   std::optional<std::chrono::milliseconds> restart_in;  // nothing: it stays away
+  std::string next;                                     // the same for people; may be empty
+
+  std::string story() const { return next.empty() ? why : why + "; " + next; }
 };
 
 enum class MemberState : uint8_t { kStarting, kJoined, kRestarting, kGone };
