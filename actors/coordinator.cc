@@ -19,6 +19,8 @@ namespace {
 // Context keys are even, request numbers (which a model is told to cancel by) are odd.
 constexpr uint64_t kKeyStep = 2;
 
+constexpr int kMostMastersForOneToken = 3;
+
 constexpr const char* kShorten = "raise max_seq_len in [bus], or ask for fewer tokens (-n)";
 
 }  // namespace
@@ -324,16 +326,26 @@ std::vector<Outgoing> Coordinator::peer_ended(const PeerLoss& loss) {
   return out;
 }
 
-// The answer waits for the next master, unless it was complete.
+// The answer waits for the next master, unless it was complete. A question that no master survives
+// must not cost the launch all of its restarts.
 void Coordinator::lose_master(const PeerLoss& loss, std::vector<Outgoing>& out) {
   const Delivered& delivered = loss.delivered;
   if (delivered.finished && delivered.reason != FinishReason::kError)
     return end_early({}, delivered.reason, out);
+  const int64_t token = std::ssize(delivered.token_ids);
+  const bool went_on = token > std::ssize(running_->generated);
+  running_->at_this_token = went_on ? 1 : running_->at_this_token + 1;
+  if (running_->at_this_token == kMostMastersForOneToken)
+    return end_early(fail(ErrorCode::kLost,
+                          fmt::format("{} masters ended at token {} of this answer: {}",
+                                      kMostMastersForOneToken, token, loss.why),
+                          loss.name, "ask something else; 'suture launch -v' shows its messages"),
+                     FinishReason::kError, out);
   running_->generating = false;
   running_->keep_key = 0;
   ++running_->attempt;
   running_->generated = delivered.token_ids;
-  running_->report.replayed.push_back({std::ssize(delivered.token_ids), loss.why});
+  running_->report.replayed.push_back({token, loss.why});
 }
 
 std::vector<Outgoing> Coordinator::cancel(uint64_t request) {

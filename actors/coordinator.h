@@ -111,11 +111,12 @@ struct Reading {
 // The request that is being answered.
 struct RunningRequest {
   Question question;
-  std::vector<int32_t> own_ids;                // all of the master's prompt
-  uint64_t keep_key = 0;                       // of the answer's stream
-  uint64_t attempt = 0;                        // masters that ended on the way
-  std::vector<int32_t> generated;              // by them
-  std::map<size_t, Degraded> lost;             // slaves that took part and have ended
+  std::vector<int32_t> own_ids;     // all of the master's prompt
+  uint64_t keep_key = 0;            // of the answer's stream
+  uint64_t attempt = 0;             // masters that ended on the way
+  int at_this_token = 0;            // of these, the last ones, without a token in between
+  std::vector<int32_t> generated;   // by them
+  std::map<size_t, Degraded> lost;  // slaves that took part and have ended
   std::map<std::string, std::string> reasons;  // of slaves that failed while this ran, by name
   std::set<size_t> placed;                     // prefix slaves laid out
   std::map<size_t, uint64_t> aligned;          // model -> key of its reading

@@ -316,6 +316,30 @@ TEST_F(CoordinatorTest, AnAnswerThatWasCompleteNeedsNoOtherMaster) {
   EXPECT_EQ(report->reason, FinishReason::kLength);
 }
 
+TEST_F(CoordinatorTest, AQuestionThatNoMasterSurvivesIsGivenUpBeforeTheLaunchIs) {
+  join_all();
+  ask();
+  start();
+  coordinator_.read_done("doc", read_done(doc_key_, "doc"));
+  coordinator_.read_done("twin", read_done(twin_key_, "twin"));
+  const auto next_master = [&](int64_t tokens) {
+    coordinator_.peer_ended(loss("m", std::vector<int32_t>(static_cast<size_t>(tokens), 40)));
+    if (coordinator_.take_report()) return false;
+    const auto reads = of_type<ReadRequest>(coordinator_.joined("m"));
+    const uint64_t key = reads.at(0).second.key;
+    return !of_type<GenerateRequest>(coordinator_.read_opened("m", opened(key, "m"))).empty();
+  };
+  EXPECT_TRUE(next_master(0));
+  EXPECT_TRUE(next_master(0));
+  EXPECT_TRUE(next_master(1));  // one token further
+  EXPECT_TRUE(next_master(1));
+  EXPECT_FALSE(next_master(1));
+  // The next question is tried like any other.
+  ask();
+  const auto reads = of_type<ReadRequest>(coordinator_.joined("m"));
+  ASSERT_EQ(reads.size(), 1u);
+}
+
 TEST_F(CoordinatorTest, WhileTheMasterIsAwayRequestsWaitAndCanBeCancelled) {
   join_all();
   coordinator_.peer_ended(loss("m", {}));
