@@ -23,6 +23,9 @@ struct BrokerReply {
 namespace {
 
 constexpr auto kCallBound = std::chrono::seconds(5);
+// Until its slab shows a heartbeat, a peer's sign of life is that it uses processor time
+// (look_at_process): this is how often it does at least, whatever the rest of it waits for.
+constexpr int kSignOfLifeMs = 250;
 
 BrokerRequestData request_of(BrokerRequest kind) {
   BrokerRequestData request;
@@ -91,8 +94,9 @@ BrokerClient::~BrokerClient() {
 void BrokerClient::watch(const std::function<void()>& on_broker_gone) const {
   // No POLLIN on the connection: replies belong to the thread that waits for them.
   std::array<pollfd, 2> waited = {{{channel_.fd(), 0, 0}, {stop_.get(), POLLIN, 0}}};
-  while (::poll(waited.data(), waited.size(), -1) < 0 && errno == EINTR) {
-  }
+  int events = 0;
+  while (events == 0 || (events < 0 && errno == EINTR))
+    events = ::poll(waited.data(), waited.size(), kSignOfLifeMs);
   if (waited[1].revents == 0 && on_broker_gone) on_broker_gone();
 }
 

@@ -324,10 +324,9 @@ void BrokerLoop::look_at_all() {
 }
 
 void BrokerLoop::look_at(PeerId id, Peer& peer) {
-  const auto state = read_process_state(peer.pid);
-  if (!state) return;  // just ended: the pidfd tells
-  const auto now = Clock::now();
-  switch (peer.liveness.observe({now, *state == 'T', table_.activity(id)})) {
+  const auto look = look_at_process(peer.pid, Clock::now(), table_.activity(id));
+  if (!look) return;  // just ended: the pidfd tells
+  switch (peer.liveness.observe(*look)) {
     case LivenessVerdict::kAlive: return;
     case LivenessVerdict::kStopped:
       return kill(peer, PeerEnd::kStopped,

@@ -17,6 +17,7 @@
 #include "bus/slab.h"
 #include "bus/stream_reader.h"
 #include "bus/test_child.h"
+#include "bus/test_freeze.h"
 #include "bus/token_ring.h"
 
 namespace suture {
@@ -413,6 +414,24 @@ TEST_F(BrokerTest, WrongDescriptorsAreRefused) {
   EXPECT_FALSE(peer->publish_slab(slab->control_fd(), slab->payload_fd()));
 }
 
+// The broker has looked at least twice at one that stands still when it ends another for being
+// stopped.
+TEST_F(BrokerTest, StarvedProcessIsWaitedFor) {
+  const auto starved = child("peer", "starved");
+  ASSERT_NE(starved->hear(), "");
+  const auto stopped = child("peer", "stopped");
+  ASSERT_NE(stopped->hear(), "");
+  {
+    const auto frozen = freeze(starved->pid());
+    ASSERT_TRUE(frozen) << frozen.error().message();
+    stopped->signal(SIGSTOP);
+    EXPECT_EQ(end_of("stopped").end, PeerEnd::kStopped);
+  }
+  EXPECT_EQ(n_ends(), 1u);
+  starved->say("go");
+  EXPECT_EQ(starved->wait(), 7);
+}
+
 class ImpatientBrokerTest : public BrokerTest {
  protected:
   ImpatientBrokerTest() : BrokerTest(milliseconds(1500), milliseconds(50)) {}
@@ -434,6 +453,18 @@ TEST_F(ImpatientBrokerTest, HungProcessIsKilledAndASlowOneIsNot) {
   EXPECT_EQ(end_of("hung").end, PeerEnd::kHung);
   EXPECT_EQ(hung->wait(), -SIGKILL);
   // Both have been looked at for longer than the one that was killed.
+  EXPECT_EQ(n_ends(), 1u);
+}
+
+TEST_F(ImpatientBrokerTest, HungBeforeItsFirstHeartbeatIsKilledAndAnIdleOneIsNot) {
+  const auto idle = child("peer", "idle");
+  ASSERT_NE(idle->hear(), "");
+  const auto hung = child("peer", "hung");
+  ASSERT_NE(hung->hear(), "");
+  const auto frozen = freeze(hung->pid());
+  ASSERT_TRUE(frozen) << frozen.error().message();
+  EXPECT_EQ(end_of("hung").end, PeerEnd::kHung);
+  EXPECT_EQ(hung->wait(), -SIGKILL);
   EXPECT_EQ(n_ends(), 1u);
 }
 

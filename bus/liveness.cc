@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <ctime>
 #include <string>
 #include <utility>
 
@@ -18,6 +19,15 @@ namespace {
 // Looks so much further apart than they should be tell of the watcher, not of the peer: the whole
 // launch was stopped, or the machine slept.
 constexpr int kMissedLooks = 5;
+
+// Of all threads of a process, those included that have ended.
+std::optional<uint64_t> processor_ns(pid_t pid) {
+  clockid_t clock = {};
+  timespec used = {};
+  if (::clock_getcpuclockid(pid, &clock) != 0 || ::clock_gettime(clock, &used) != 0)
+    return std::nullopt;
+  return static_cast<uint64_t>(used.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(used.tv_nsec);
+}
 
 }  // namespace
 
@@ -40,6 +50,13 @@ Result<char> read_process_state(pid_t pid) {
   const ssize_t size = ::read(file.get(), text.data(), text.size());
   if (size < 0) return fail_errno("cannot read process state", errno, path);
   return parse_process_state({text.data(), static_cast<size_t>(size)});
+}
+
+Result<LivenessLook> look_at_process(pid_t pid, std::chrono::steady_clock::time_point at,
+                                     std::optional<uint64_t> activity) {
+  SUTURE_ASSIGN_OR_RETURN(const char state, read_process_state(pid));
+  if (!activity) activity = processor_ns(pid);
+  return LivenessLook{at, state == 'T', activity};
 }
 
 LivenessVerdict Liveness::observe(const LivenessLook& look) {

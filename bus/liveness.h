@@ -20,8 +20,14 @@ Result<char> read_process_state(pid_t pid);
 struct LivenessLook {
   std::chrono::steady_clock::time_point at;
   bool stopped = false;              // state T
-  std::optional<uint64_t> progress;  // moves with the heartbeat and every commit; none yet: unknown
+  std::optional<uint64_t> progress;  // moves with every sign of life; nothing: unknown
 };
+
+// `activity` is what the peer's slab shows (PeerTable::activity). Before there is one, the
+// processor time of the process stands in for it: loading a large model may take long, but only a
+// process of which no thread runs uses none at all, since BrokerClient wakes up regularly.
+Result<LivenessLook> look_at_process(pid_t pid, std::chrono::steady_clock::time_point at,
+                                     std::optional<uint64_t> activity);
 
 enum class LivenessVerdict { kAlive, kStopped, kHung };
 

@@ -55,7 +55,7 @@ TEST_F(LivenessTest, SlowIsNeverDead) {
   }
 }
 
-TEST_F(LivenessTest, NothingPublishedIsNotHung) {
+TEST_F(LivenessTest, UnknownIsNotHung) {
   for (int second = 0; second < 100; ++second) {
     ASSERT_EQ(look(seconds(second), false, std::nullopt), LivenessVerdict::kAlive) << second;
   }
