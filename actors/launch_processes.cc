@@ -46,6 +46,20 @@ ModelLoad model_load(const LaunchSpec& spec, const PreparedLaunch& prepared, siz
           .rope_crossing = model.rope_crossing};
 }
 
+// The launcher looks at everybody's figures and offers the rings; the master reads its slaves; a
+// slave reads nobody.
+RightsByName peer_rights(const LaunchSpec& spec) {
+  RightsByName rights;
+  PeerRights& launcher = rights[kLauncherName];
+  launcher.publishes_rings = true;
+  for (const ModelSpec& model : spec.models) {
+    launcher.reads.insert(model.name);
+    rights[model.name].opens_rings = true;
+    if (model.role == Role::kSlave) rights[spec.master().name].reads.insert(model.name);
+  }
+  return rights;
+}
+
 std::vector<std::string> names_of(const LaunchSpec& spec) {
   std::vector<std::string> names;
   for (const ModelSpec& model : spec.models) names.push_back(model.name);
@@ -122,6 +136,7 @@ Status LaunchProcesses::start_broker() {
   SUTURE_ASSIGN_OR_RETURN(secret_, random_secret());
   BrokerOptions broker;
   broker.secret = secret_;
+  broker.rights = peer_rights(spec_);
   broker.hung_after = spec_.hung_after;
   broker.on_peer_joined = [this](PeerId peer, const std::string& name, pid_t pid) {
     if (name == kLauncherName) return;

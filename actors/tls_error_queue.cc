@@ -4,6 +4,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
+#include "actors/handshake_watch.h"
 #include "base/check.h"
 
 namespace suture {
@@ -16,7 +17,8 @@ long on_bio(BIO*, int operation, const char*, size_t, int, long, int result, siz
 }
 
 // A connection's BIO is known when its handshake starts.
-void on_info(const SSL* ssl, int where, int) {
+void on_info(const SSL* ssl, int where, int value) {
+  on_handshake_event(ssl, where, value);
   if ((where & SSL_CB_HANDSHAKE_START) == 0) return;
   BIO_set_callback_ex(SSL_get_rbio(ssl), on_bio);
   BIO_set_callback_ex(SSL_get_wbio(ssl), on_bio);
@@ -30,6 +32,7 @@ void on_new_context(void* parent, void*, CRYPTO_EX_DATA*, int, long, void*) {
 }  // namespace
 
 void keep_tls_errors_apart() {
+  watch_handshakes();
   static const int index = SSL_CTX_get_ex_new_index(0, nullptr, on_new_context, nullptr, nullptr);
   SUTURE_CHECK(index >= 0, "index={}", index);
 }

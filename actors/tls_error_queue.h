@@ -8,7 +8,8 @@
 namespace suture {
 
 // From now on every TLS connection of this process empties the queue before it reads or writes its
-// socket. Call before the first context is made; calling again changes nothing.
+// socket, and its handshake is watched (actors/handshake_watch.h). Call before the first context is
+// made; calling again changes nothing.
 void keep_tls_errors_apart();
 
 }  // namespace suture

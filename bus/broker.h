@@ -7,11 +7,13 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/error.h"
 #include "bus/ids.h"
+#include "bus/peer_rights.h"
 
 namespace suture {
 
@@ -26,6 +28,8 @@ std::string_view peer_end_name(PeerEnd end);
 
 struct BrokerOptions {
   std::string secret;  // what every peer must show, 1 to 128 bytes
+  // Who may join and do what; without it, any name may join and do everything.
+  std::optional<RightsByName> rights = {};
 
   std::chrono::milliseconds look_interval{1000};  // between two looks at every peer's process
   std::chrono::milliseconds hung_after{30'000};   // without any progress

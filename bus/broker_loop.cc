@@ -24,7 +24,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr size_t kMaxConnections = 1024;  // descriptors that strangers can make us hold
+constexpr size_t kMaxConnections = 1024;  // descriptors that peers can make us hold
+constexpr size_t kMaxStrangers = 64;      // of them, without the secret
+constexpr int kMaxAccepts = 64;           // in a row, before others get their turn
 
 // Takes the same time wherever the two differ.
 bool same_secret(const WireText<129>& left, const WireText<129>& right) {
@@ -80,18 +82,6 @@ BrokerReplyData failure(uint64_t serial, const Error& error) {
 
 }  // namespace
 
-void WarningLimit::warn(const std::string& text) {
-  const auto now = std::chrono::steady_clock::now();
-  if (last_ && now - *last_ < std::chrono::seconds(1)) {
-    ++left_out_;
-    return;
-  }
-  if (left_out_ > 0) spdlog::warn("broker: {} warnings left out", left_out_);
-  spdlog::warn("broker: {}", text);
-  last_ = now;
-  left_out_ = 0;
-}
-
 BrokerLoop::BrokerLoop(BrokerOptions options, FdListener listener, UniqueFd epoll, UniqueFd stop)
     : options_(std::move(options)),
       listener_(std::move(listener)),
@@ -138,8 +128,12 @@ Status BrokerLoop::watch(int fd, Source source, uint64_t id) const {
 
 void BrokerLoop::run() {
   auto next_look = Clock::now() + options_.look_interval;
-  while (handle_events(
-      std::max(milliseconds(0), std::chrono::ceil<milliseconds>(next_look - Clock::now())))) {
+  const auto bound = [&] {
+    const auto left = std::chrono::ceil<milliseconds>(next_look - Clock::now());
+    return more_to_accept_ ? milliseconds(0) : std::max(milliseconds(0), left);
+  };
+  while (handle_events(bound())) {
+    if (more_to_accept_) accept_some();
     if (Clock::now() < next_look) continue;
     look_at_all();
     next_look = Clock::now() + options_.look_interval;
@@ -154,7 +148,7 @@ bool BrokerLoop::handle_events(milliseconds bound) {
     const uint64_t key = events[static_cast<size_t>(i)].data.u64;
     switch (static_cast<Source>(key & 3)) {
       case Source::kStop: return false;
-      case Source::kListener: accept_all(); break;
+      case Source::kListener: more_to_accept_ = true; break;
       case Source::kConnection: on_connection(key >> 2); break;
       case Source::kProcess: end_peer(PeerId{key >> 2}); break;
     }
@@ -162,23 +156,26 @@ bool BrokerLoop::handle_events(milliseconds bound) {
   return true;
 }
 
-void BrokerLoop::accept_all() {
-  while (true) {
+// Whoever connects without a pause must not keep the loop from everything else.
+void BrokerLoop::accept_some() {
+  more_to_accept_ = false;
+  for (int i = 0; i < kMaxAccepts; ++i) {
     auto channel = listener_.accept();
     if (!channel && channel.error().code == ErrorCode::kBusy) return;
     const Status admitted =
         channel ? admit(std::move(*channel)) : Status(tl::unexpected<Error>(channel.error()));
     if (admitted) continue;
-    warnings_.warn(admitted.error().message());
+    warnings_.warn("refused connection", admitted.error().message());
     if (!channel) return;  // tried again at the next look
   }
+  more_to_accept_ = true;
 }
 
 Status BrokerLoop::admit(FdChannel channel) {
   SUTURE_ASSIGN_OR_RETURN(const PeerCredentials credentials, peer_credentials(channel));
   if (credentials.uid != ::getuid() || credentials.pid <= 0) {
     return fail(ErrorCode::kPermission,
-                fmt::format("refused process {} of user {}", credentials.pid, credentials.uid));
+                fmt::format("process {} of user {}", credentials.pid, credentials.uid));
   }
   if (connections_.size() >= kMaxConnections) {
     return fail(ErrorCode::kBusy, fmt::format("{} connections are open", kMaxConnections));
@@ -195,7 +192,26 @@ Status BrokerLoop::admit(FdChannel channel) {
   SUTURE_RETURN_IF_ERROR(watch(channel.fd(), Source::kConnection, id));
   connections_.emplace(id, Connection{std::move(channel), credentials.pid, std::move(pidfd),
                                       Clock::now(), PeerId{}});
+  limit_strangers();
   return {};
+}
+
+// Beyond the limit, the process with most connections loses its oldest: who floods the broker
+// crowds out itself first.
+void BrokerLoop::limit_strangers() {
+  std::map<pid_t, std::vector<uint64_t>> strangers;
+  size_t count = 0;
+  for (const auto& [id, connection] : connections_) {
+    if (connection.peer.valid()) continue;
+    strangers[connection.pid].push_back(id);
+    ++count;
+  }
+  if (count <= kMaxStrangers) return;
+  const auto most = std::ranges::max_element(
+      strangers, {}, [](const auto& of_process) { return of_process.second.size(); });
+  warnings_.warn("too many connections", fmt::format("process {} has {} that showed no secret",
+                                                     most->first, most->second.size()));
+  close_connection(most->second.front());
 }
 
 void BrokerLoop::on_connection(uint64_t id) {
@@ -204,7 +220,8 @@ void BrokerLoop::on_connection(uint64_t id) {
   auto message = found->second.channel.receive();
   if (!message && message.error().code == ErrorCode::kBusy) return;
   if (!message && message.error().code != ErrorCode::kClosed) {
-    warnings_.warn(fmt::format("process {}: {}", found->second.pid, message.error().what));
+    warnings_.warn("refused message",
+                   fmt::format("process {}: {}", found->second.pid, message.error().what));
   }
   if (!message || !respond(id, std::move(*message))) close_connection(id);
 }
@@ -219,8 +236,10 @@ bool BrokerLoop::respond(uint64_t connection_id, FdMessage message) {
   const Connection& connection = connections_.at(connection_id);
   // Who sends nonsense, or has not shown the secret by now, gets one answer and no second chance.
   const bool keep = connection.peer.valid() && (reply || reply.error().code != ErrorCode::kCorrupt);
-  if (!keep)
-    warnings_.warn(fmt::format("refused process {}: {}", connection.pid, reply.error().what));
+  if (!reply && (!keep || reply.error().code == ErrorCode::kPermission)) {
+    warnings_.warn("refused request",
+                   fmt::format("process {}: {}", connection.pid, reply.error().what));
+  }
   const uint64_t serial = request ? request->serial : 0;
   const BrokerReplyData data =
       reply ? success(serial, reply->peer) : failure(serial, reply.error());
@@ -257,6 +276,7 @@ Result<BrokerLoop::Reply> BrokerLoop::hello(uint64_t connection_id,
   }
   Connection& connection = connections_.at(connection_id);
   const std::string name(*request.name.view());
+  SUTURE_RETURN_IF_ERROR(check_join(name));
   SUTURE_ASSIGN_OR_RETURN(const PeerId id, table_.join(name));
   Peer peer{name,
             connection.pid,
@@ -277,9 +297,21 @@ Result<BrokerLoop::Reply> BrokerLoop::hello(uint64_t connection_id,
   return Reply{id};
 }
 
+Status BrokerLoop::check_join(const std::string& name) const {
+  if (!options_.rights || options_.rights->contains(name)) return {};
+  return fail(ErrorCode::kPermission, "no peer of this launch has that name");
+}
+
+Status BrokerLoop::check_right_of(PeerId peer, BrokerRequest kind,
+                                  const std::string& subject) const {
+  if (!options_.rights) return {};
+  return check_right(options_.rights->at(peers_.at(peer).name), kind, subject);
+}
+
 Result<BrokerLoop::Reply> BrokerLoop::serve(PeerId peer, BrokerRequest kind,
                                             const std::string& name, uint64_t known,
                                             FdMessage message) {
+  SUTURE_RETURN_IF_ERROR(check_right_of(peer, kind, name));
   Reply reply{peer};
   auto& fds = message.fds;
   switch (kind) {
@@ -310,14 +342,14 @@ Result<BrokerLoop::Reply> BrokerLoop::serve(PeerId peer, BrokerRequest kind,
 }
 
 void BrokerLoop::look_at_all() {
-  accept_all();
+  accept_some();
   for (auto& [id, peer] : peers_) {
     if (peer.pidfd.valid()) look_at(id, peer);
   }
   std::vector<uint64_t> silent;
   for (const auto& [id, connection] : connections_) {
     if (connection.peer.valid() || Clock::now() - connection.since < options_.hello_bound) continue;
-    warnings_.warn(fmt::format("process {} connected and showed no secret", connection.pid));
+    warnings_.warn("silent connection", fmt::format("process {} showed no secret", connection.pid));
     silent.push_back(id);
   }
   for (const uint64_t id : silent) close_connection(id);

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 
@@ -17,18 +16,9 @@
 #include "bus/fd_channel.h"
 #include "bus/liveness.h"
 #include "bus/peer_table.h"
+#include "bus/warning_limit.h"
 
 namespace suture {
-
-// Lets one warning through a second, and counts the others: peers must not be able to fill a log.
-class WarningLimit {
- public:
-  void warn(const std::string& text);
-
- private:
-  std::optional<std::chrono::steady_clock::time_point> last_;
-  uint64_t left_out_ = 0;
-};
 
 // Waits in one place, for everything; nothing else blocks. All members belong to the thread once it
 // runs.
@@ -77,14 +67,17 @@ class BrokerLoop {
   void run();
   bool handle_events(std::chrono::milliseconds bound);  // false: stop
 
-  void accept_all();
+  void accept_some();
   Status admit(FdChannel channel);
+  void limit_strangers();
   void on_connection(uint64_t id);
   bool respond(uint64_t connection_id, FdMessage message);  // false: close the connection
   void close_connection(uint64_t id);
 
   Result<Reply> answer(uint64_t connection_id, const BrokerRequestData& request, FdMessage message);
   Result<Reply> hello(uint64_t connection_id, const BrokerRequestData& request);
+  Status check_join(const std::string& name) const;
+  Status check_right_of(PeerId peer, BrokerRequest kind, const std::string& subject) const;
   Result<Reply> serve(PeerId peer, BrokerRequest kind, const std::string& name, uint64_t known,
                       FdMessage message);
 
@@ -102,7 +95,8 @@ class BrokerLoop {
   std::map<uint64_t, Connection> connections_;
   std::map<PeerId, Peer> peers_;
   uint64_t next_connection_ = 1;
-  WarningLimit warnings_;
+  bool more_to_accept_ = false;
+  WarningLimit warnings_{"broker"};
   std::thread thread_;
 };
 

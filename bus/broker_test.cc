@@ -16,6 +16,7 @@
 #include "bus/broker_wire.h"
 #include "bus/slab.h"
 #include "bus/stream_reader.h"
+#include "bus/test_broker.h"
 #include "bus/test_child.h"
 #include "bus/test_freeze.h"
 #include "bus/token_ring.h"
@@ -342,25 +343,15 @@ TEST_F(BrokerTest, EveryProcessNoticesWhenTheBrokerIsGone) {
 
 // --- What strangers and faulty peers send
 
-Result<BrokerReplyData> reply_on(const FdChannel& channel) {
-  SUTURE_RETURN_IF_ERROR(channel.wait_readable(deadline_in(seconds(60))));
-  SUTURE_ASSIGN_OR_RETURN(const FdMessage message, channel.receive());
-  return message_data<BrokerReplyData>(message);
-}
-
 BrokerRequestData hello_of(const std::string& name) {
-  BrokerRequestData hello;
-  hello.kind = static_cast<uint32_t>(BrokerRequest::kHello);
-  hello.name.assign(name);
-  hello.secret.assign(kSecret);
-  return hello;
+  return broker_request(BrokerRequest::kHello, name, kSecret);
 }
 
 ErrorCode refusal_of(const FdChannel& channel, const BrokerRequestData& request) {
-  EXPECT_TRUE(channel.send(std::as_bytes(std::span(&request, 1))));
-  const auto reply = reply_on(channel);
+  EXPECT_TRUE(send_request(channel, request));
+  const auto reply = receive_reply(channel);
   EXPECT_TRUE(reply && reply->failed == 1);
-  EXPECT_EQ(reply_on(channel).error().code, ErrorCode::kClosed);  // and hung up on
+  EXPECT_EQ(receive_reply(channel).error().code, ErrorCode::kClosed);  // and hung up on
   return static_cast<ErrorCode>(reply->error);
 }
 
@@ -386,8 +377,8 @@ TEST_F(BrokerTest, UnknownRequestsAndEndlessNamesAreRefused) {
 
   channel = FdChannel::connect(broker_->address()).value();
   BrokerRequestData request = hello_of("peer");
-  ASSERT_TRUE(channel.send(std::as_bytes(std::span(&request, 1))));
-  ASSERT_EQ(reply_on(channel)->failed, 0u);
+  ASSERT_TRUE(send_request(channel, request));
+  ASSERT_EQ(receive_reply(channel)->failed, 0u);
   request.kind = 99;
   EXPECT_EQ(refusal_of(channel, request), ErrorCode::kCorrupt);
 }
@@ -400,8 +391,8 @@ TEST_F(BrokerTest, GarbageHurtsOnlyWhoSendsIt) {
     const std::vector<std::byte> garbage(size, std::byte{0xa5});
     ASSERT_EQ(::send(channel.fd(), garbage.data(), size, 0), static_cast<ssize_t>(size));
     // Either hung up on at once, or told why first.
-    auto reply = reply_on(channel);
-    if (reply) reply = reply_on(channel);
+    auto reply = receive_reply(channel);
+    if (reply) reply = receive_reply(channel);
     EXPECT_EQ(reply.error().code, ErrorCode::kClosed) << size;
   }
   EXPECT_EQ(peer->ring("answer").error().code, ErrorCode::kNotFound);
@@ -439,7 +430,7 @@ class ImpatientBrokerTest : public BrokerTest {
 
 TEST_F(ImpatientBrokerTest, SilentConnectionIsClosed) {
   const auto channel = FdChannel::connect(broker_->address()).value();
-  EXPECT_EQ(reply_on(channel).error().code, ErrorCode::kClosed);
+  EXPECT_EQ(receive_reply(channel).error().code, ErrorCode::kClosed);
   EXPECT_EQ(n_ends(), 0u);
 }
 

@@ -137,8 +137,10 @@ Result<FdMessage> FdChannel::receive() const {
       retry_interrupted([&] { return ::recvmsg(fd(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC); });
   if (received < 0 && errno == EAGAIN) return fail(ErrorCode::kBusy, "no message is there");
   if (received < 0 && !is_gone(errno)) return fail_errno("cannot receive a message", errno);
-  if (received <= 0) return fail(ErrorCode::kClosed, "the other side has hung up");
+  if (received < 0) return fail(ErrorCode::kClosed, "the other side has hung up");
+  // Even a message without a byte, which looks like the end, can bring descriptors.
   message.fds = take_fds(header);
+  if (received == 0) return fail(ErrorCode::kClosed, "the other side has hung up");
   if ((header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
     return fail(ErrorCode::kCorrupt,
                 fmt::format("message of more than {} bytes or {} descriptors", kMaxBytes, kMaxFds));

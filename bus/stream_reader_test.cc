@@ -188,6 +188,20 @@ TEST_F(StreamReaderTest, DamageAfterAttachMovesNoAccess) {
   EXPECT_EQ(writer_->committed(0), 0);
 }
 
+TEST_F(StreamReaderTest, AForgedStreamIdIsAnErrorAndLeavesNoLease) {
+  const StreamId id = writer_->id();
+  const auto refusal = [&](StreamId forged) { return view_->attach(forged).error().code; };
+  EXPECT_EQ(refusal({slab_->control().max_streams(), id.generation}), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refusal({~0u, id.generation}), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refusal({id.slot, id.generation + 1}), ErrorCode::kStaleGeneration);
+  EXPECT_EQ(refusal({id.slot, 0}), ErrorCode::kStaleGeneration);
+  EXPECT_EQ(refusal({id.slot + 1, id.generation}), ErrorCode::kStaleGeneration);
+  EXPECT_EQ(refusal({id.slot + 1, 0}), ErrorCode::kClosed);
+  writer_.reset();
+  EXPECT_EQ(refusal(id), ErrorCode::kClosed);
+  EXPECT_FALSE(slab_->control().has_lease(id.slot));
+}
+
 TEST_F(StreamReaderTest, RopeEpochsComeWithTheRowsAndAreBounded) {
   StreamReader reader = view_->attach(writer_->id()).value();
   writer_->set_rope_epoch(0, 5, 0);

@@ -1,7 +1,14 @@
 #include "launcher/answer_json.h"
 
+#include <fmt/format.h>
+
+#include <cmath>
+#include <concepts>
+#include <limits>
 #include <optional>
+#include <stdexcept>
 #include <string_view>
+#include <utility>
 
 namespace suture {
 namespace {
@@ -15,10 +22,28 @@ Result<T> checked(const nlohmann::json& json, Read read) {
     T value;
     read(json, value);
     return value;
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const std::exception& error) {
     return fail(ErrorCode::kCorrupt, error.what(), std::string(kWhere),
                 "both ends must be the same version of suture");
   }
+}
+
+// Only what the field can hold: anything else would silently become another number.
+template <std::integral T>
+void read_number(const nlohmann::json& json, const char* key, T& value) {
+  const nlohmann::json& number = json.at(key);
+  const bool fits = number.is_number_unsigned()
+                        ? std::in_range<T>(number.get<uint64_t>())
+                        : number.is_number_integer() && std::in_range<T>(number.get<int64_t>());
+  if (!fits) throw std::out_of_range(fmt::format("'{}' is no whole number in its range", key));
+  number.get_to(value);
+}
+
+void read_number(const nlohmann::json& json, const char* key, float& value) {
+  const nlohmann::json& number = json.at(key);
+  if (!number.is_number() || std::abs(number.get<double>()) > std::numeric_limits<float>::max())
+    throw std::out_of_range(fmt::format("'{}' is no number in its range", key));
+  number.get_to(value);
 }
 
 void read_figures(const nlohmann::json& json, ProcessFigures& figures) {
@@ -144,14 +169,14 @@ Result<Answer> answer_from_json(const nlohmann::json& source) {
 Result<AskOptions> ask_options_from_json(const nlohmann::json& source) {
   return checked<AskOptions>(source, [](const nlohmann::json& json, AskOptions& options) {
     json.at("text").get_to(options.text);
-    json.at("max_tokens").get_to(options.max_tokens);
-    json.at("temperature").get_to(options.sampling.temperature);
-    json.at("top_k").get_to(options.sampling.top_k);
-    json.at("top_p").get_to(options.sampling.top_p);
-    json.at("min_p").get_to(options.sampling.min_p);
-    json.at("repetition_penalty").get_to(options.sampling.repetition_penalty);
-    json.at("repetition_window").get_to(options.sampling.repetition_window);
-    json.at("seed").get_to(options.sampling.seed);
+    read_number(json, "max_tokens", options.max_tokens);
+    read_number(json, "temperature", options.sampling.temperature);
+    read_number(json, "top_k", options.sampling.top_k);
+    read_number(json, "top_p", options.sampling.top_p);
+    read_number(json, "min_p", options.sampling.min_p);
+    read_number(json, "repetition_penalty", options.sampling.repetition_penalty);
+    read_number(json, "repetition_window", options.sampling.repetition_window);
+    read_number(json, "seed", options.sampling.seed);
     json.at("stop").get_to(options.stop);
     options.deadline_seconds = json.value("deadline_s", 0.0);
   });

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -12,10 +11,12 @@
 #include <cerrno>
 #include <future>
 #include <list>
+#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 
+#include "bus/warning_limit.h"
 #include "launcher/answer_json.h"
 #include "launcher/attach_socket.h"
 #include "launcher/command.h"
@@ -27,18 +28,55 @@ namespace {
 
 constexpr int kLookMs = 100;  // how often a busy connection looks whether its client is there
 
-bool same_user(int fd) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
+constexpr size_t kMaxClients = 256;            // a thread and some descriptors each
+constexpr size_t kMaxQuestionBytes = 4 << 20;  // of a client's line
+constexpr int kAcceptPauseMs = 1000;           // when no descriptor is left
+
+// Who connected; nothing if that cannot be told.
+std::optional<ucred> client_of(int fd) {
+  ucred client{};
+  socklen_t size = sizeof client;
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &client, &size) != 0) return std::nullopt;
+  return client;
 }
+
+// Text on its way to a client. Whoever makes it must never wait for a client that does not read.
+class Outbox {
+ public:
+  Outbox() : wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+  void add(std::string_view text) {
+    {
+      const std::lock_guard lock(mutex_);
+      text_ += text;
+    }
+    wake();
+  }
+  std::string take() {
+    eventfd_t count = 0;
+    ::eventfd_read(wake_.get(), &count);
+    const std::lock_guard lock(mutex_);
+    return std::exchange(text_, {});
+  }
+  void wake() const { ::eventfd_write(wake_.get(), 1); }
+  int wake_fd() const { return wake_.get(); }
+
+ private:
+  UniqueFd wake_;
+  std::mutex mutex_;
+  std::string text_;  // guarded by mutex_
+};
 
 // One client, served by a thread of its own. Its conversation ends with it.
 class ClientConnection {
  public:
   ClientConnection(UniqueFd fd, uint64_t client, const AttachServices& services,
-                   const std::atomic<bool>& stopping)
-      : socket_(std::move(fd)), client_(client), services_(services), stopping_(stopping) {}
+                   WarningLimit& warnings, const std::atomic<bool>& stopping)
+      : socket_(std::move(fd), {.max_bytes = kMaxQuestionBytes}),
+        client_(client),
+        services_(services),
+        warnings_(warnings),
+        stopping_(stopping) {}
   ~ClientConnection() { end_conversation(); }
   ClientConnection(const ClientConnection&) = delete;
   ClientConnection& operator=(const ClientConnection&) = delete;
@@ -51,10 +89,13 @@ class ClientConnection {
   void end_conversation();
   Status ask(const nlohmann::json& question);
   void watch_client(std::atomic<bool>& cancelled);
+  void send_pieces(Outbox& outbox);
+  Status refuse(const Error& error) const;
 
   LineSocket socket_;
   const uint64_t client_;  // unique in the launch
   const AttachServices& services_;
+  WarningLimit& warnings_;
   const std::atomic<bool>& stopping_;
   uint64_t conversation_ = 0;           // 0 = none
   std::optional<nlohmann::json> next_;  // came while a question was answered
@@ -69,8 +110,7 @@ void ClientConnection::serve() {
     }
     const auto line = socket_.receive(kLookMs);
     if (!line) {
-      if (line.error().code == ErrorCode::kCorrupt)
-        static_cast<void>(socket_.send({{"error", error_json(line.error())}}));
+      if (line.error().code == ErrorCode::kCorrupt) static_cast<void>(refuse(line.error()));
       return;
     }
     if (line->has_value() && !serve_line(**line)) return;
@@ -87,7 +127,7 @@ Status ClientConnection::serve_line(const nlohmann::json& line) {
 
 Status ClientConnection::begin_conversation(const nlohmann::json& history) {
   const auto turns = chat_turns_from_json(history);
-  if (!turns) return socket_.send({{"error", error_json(turns.error())}});
+  if (!turns) return refuse(turns.error());
   const auto opened = services_.open_conversation(*turns);
   if (!opened) return socket_.send({{"error", error_json(opened.error())}});
   end_conversation();
@@ -102,30 +142,48 @@ void ClientConnection::end_conversation() {
 // Answers one question; watches meanwhile whether the client is still there and wants it.
 Status ClientConnection::ask(const nlohmann::json& question) {
   auto options = ask_options_from_json(question);
-  if (!options) return socket_.send({{"error", error_json(options.error())}});
+  if (!options) return refuse(options.error());
   options->conversation = conversation_;
   options->client = client_;
   std::atomic<bool> cancelled = false;
-  const UniqueFd answered(::eventfd(0, EFD_CLOEXEC));
+  std::atomic<bool> answered = false;
+  Outbox outbox;
   auto answering = std::async(std::launch::async, [&] {
-    const auto on_text = [&](std::string_view text) {
-      if (!socket_.send({{"piece", text}})) cancelled.store(true);
-    };
-    auto answer = services_.ask(*options, on_text, cancelled);
-    const uint64_t one = 1;
-    static_cast<void>(::write(answered.get(), &one, sizeof one));
+    auto answer = services_.ask(
+        *options, [&outbox](std::string_view text) { outbox.add(text); }, cancelled);
+    answered.store(true);
+    outbox.wake();
     return answer;
   });
-  while (answering.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+  while (!answered.load() &&
+         answering.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
     pollfd polled[2] = {{gone_ ? -1 : socket_.fd(), POLLIN | POLLRDHUP, 0},
-                        {answered.get(), POLLIN, 0}};
+                        {outbox.wake_fd(), POLLIN, 0}};
     ::poll(polled, 2, kLookMs);
     if (!gone_) watch_client(cancelled);
+    send_pieces(outbox);
     if (gone_ || stopping_.load()) cancelled.store(true);
   }
   const Result<Answer> answer = answering.get();
+  send_pieces(outbox);
+  if (gone_) return {};
   if (!answer) return socket_.send({{"error", error_json(answer.error())}});
   return socket_.send({{"answer", to_json(*answer)}});
+}
+
+void ClientConnection::send_pieces(Outbox& outbox) {
+  const std::string text = outbox.take();
+  if (text.empty() || gone_) return;
+  const Status sent = socket_.send({{"piece", text}});
+  if (sent) return;
+  gone_ = true;
+  if (sent.error().code == ErrorCode::kTimeout)
+    warnings_.warn("client dropped", fmt::format("client {}: {}", client_, sent.error().what));
+}
+
+Status ClientConnection::refuse(const Error& error) const {
+  warnings_.warn("refused message", fmt::format("client {}: {}", client_, error.what));
+  return socket_.send({{"error", error_json(error)}});
 }
 
 // What the client has said so far; a second question waits, a third is too much.
@@ -153,6 +211,7 @@ struct AttachServer::State {
   UniqueFd listener;
   UniqueFd stop;  // eventfd that ends the accepting thread
   std::atomic<bool> stopping = false;
+  WarningLimit warnings{"attach socket"};
   struct Connection {
     std::atomic<bool> ended = false;
     std::thread thread;
@@ -162,6 +221,7 @@ struct AttachServer::State {
   std::thread acceptor;
 
   void accept_all();
+  void admit(UniqueFd fd);
   void add_connection(UniqueFd fd);
 };
 
@@ -171,24 +231,39 @@ void AttachServer::State::accept_all() {
     if (::poll(polled, 2, -1) < 0 && errno != EINTR) return;
     if (polled[1].revents != 0) return;
     UniqueFd fd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!fd.valid()) continue;
-    if (!same_user(fd.get())) {
-      spdlog::warn("attach socket: another user was refused");
-      continue;
+    if (fd.valid()) {
+      admit(std::move(fd));
+    } else if (errno != EINTR && errno != EAGAIN && errno != ECONNABORTED) {
+      warnings.warn("refused connection", fail_errno("cannot accept", errno).value().what);
+      ::poll(&polled[1], 1, kAcceptPauseMs);
     }
-    add_connection(std::move(fd));
   }
 }
 
-void AttachServer::State::add_connection(UniqueFd fd) {
+void AttachServer::State::admit(UniqueFd fd) {
   connections.remove_if([](Connection& connection) {
     if (!connection.ended.load()) return false;
     connection.thread.join();
     return true;
   });
+  const auto client = client_of(fd.get());
+  if (!client || client->uid != ::geteuid()) {
+    const auto who = client ? fmt::format("process {} of user {}", client->pid, client->uid) : "?";
+    warnings.warn("refused connection", who);
+  } else if (connections.size() >= kMaxClients) {
+    const auto full = fail(ErrorCode::kBusy, fmt::format("{} clients are attached", kMaxClients),
+                           "attach socket", "end some of them");
+    warnings.warn("refused connection", full.value().what);
+    static_cast<void>(LineSocket(std::move(fd)).send({{"error", error_json(full.value())}}));
+  } else {
+    add_connection(std::move(fd));
+  }
+}
+
+void AttachServer::State::add_connection(UniqueFd fd) {
   Connection& added = connections.emplace_back();
   added.thread = std::thread([this, &added, client = next_client++, fd = std::move(fd)]() mutable {
-    ClientConnection(std::move(fd), client, services, stopping).serve();
+    ClientConnection(std::move(fd), client, services, warnings, stopping).serve();
     added.ended.store(true);
   });
 }
@@ -218,7 +293,7 @@ Result<std::unique_ptr<AttachServer>> AttachServer::start(const std::string& nam
     return fail(ErrorCode::kBusy, fmt::format("a launch named '{}' is running", name), "launch",
                 "give this one another name with --name");
   ::unlink(state->path.c_str());
-  state->listener.reset(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  state->listener.reset(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (::bind(state->listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) !=
           0 ||
       ::listen(state->listener.get(), 64) != 0)

@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -63,6 +65,15 @@ void set_up_logging(int verbosity) {
     spdlog::set_level(spdlog::level::warn);
     spdlog::warn("SUTURE_LOG={} is no level; it stays at warn", level);
   }
+}
+
+// A launch holds some for each client, peer and connection; many systems start with 1024.
+void raise_descriptor_limit() {
+  constexpr rlim_t kEnough = 16'384;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kEnough) return;
+  limit.rlim_cur = std::min(limit.rlim_max, kEnough);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 // --json may stand after the word that could not be understood.
@@ -159,5 +170,6 @@ int run_command_line(int argc, char** argv) {
 int main(int argc, char** argv) {
   // Writing to a closed pipe or socket is an error value here, not the end of the process.
   std::signal(SIGPIPE, SIG_IGN);
+  suture::raise_descriptor_limit();
   return suture::run_command_line(argc, argv);
 }
