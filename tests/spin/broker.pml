@@ -3,15 +3,16 @@
  *
  * Owner and reader each join (hello), under a fixed name. The owner publishes its slab and a row in
  * it; the reader asks for the owner's slab, takes a lease and waits for the row; when the slab turns
- * out lost it asks again. Either may be killed between any two steps, once, also before its
- * request has been answered. A killed owner is started again and publishes a new slab.
+ * out lost it asks again. Either may be killed between any two steps, once, also before its request
+ * has been answered. It is then started again; an owner publishes a new slab.
  *
  * Checked: nobody waits for ever (no invalid end state); the broker never gives out a slab whose
- * owner has ended; when all is quiet no ended process has a
- * lease in a live owner's slab, and no reader ended without the row although an owner lived.
+ * owner has ended; a reference to a stream of an ended owner finds no row of its successor; when all
+ * is quiet no ended process has a lease in a live owner's slab, and every reader has its row.
  *
  * Abstracted: the broker's thread handles one event at a time, as in the code; a slab has one stream,
- * one row and one lease slot for each reader, whose protocol is in lease.pml and doorbell.pml.
+ * whose reference reaches the reader past the broker, one row and one lease slot for each reader,
+ * whose protocol is in lease.pml and doorbell.pml.
  */
 #include "doorbell.inc"
 
@@ -36,10 +37,18 @@ byte holder[2];             /* of a name: process + 1 */
 /* Shared memory: the slabs of processes 0 and 1. */
 mtype state[2] = open;
 bool row[2];
+byte told;                  /* reference to the latest owner's stream: process + 1; by message */
 byte lease[4];              /* of reader incarnation r in slab s: at 2 * s + r - 2, peer + 1 */
 Doorbell bell[2];
 
 bool got_row;
+
+/* A generation holds its owner's peer id. */
+#ifdef MUTATE_GENERATIONS_FROM_ONE
+#define generation_of(reference) 1
+#else
+#define generation_of(reference) reference
+#endif
 
 #define gone(process) (killed[process] || exited[process])
 
@@ -103,7 +112,8 @@ inline end_peer(process) {
 /* A process that was killed before it joined joins all the same if its hello has arrived. */
 #ifdef MUTATE_EARLY_DEATH_MISSED
 bool missed[PROCESSES];
-#define note_death(process) d_step { missed[process] = (request[process] == hello && gone(process)) }
+#define note_death(process) \
+  d_step { missed[process] = (request[process] == hello && gone(process)) }
 #define has_ended(process) (joined[process] && gone(process) && !missed[process])
 #else
 #define note_death(process) skip
@@ -147,6 +157,7 @@ inline own() {
   join();
   call(publish);
   result = 0;
+  told = me + 1;
   row[me] = true;
   ring_doorbell(bell[me])
 }
@@ -165,7 +176,7 @@ inline wait_for_row() {
   register_waiter(bell[slab]);
   do
   :: seen = bell[slab].bell;
-     if :: row[slab] -> got_row = true; break :: else fi;
+     if :: row[slab] -> assert(reference == slab + 1); got_row = true; break :: else fi;
      if :: state[slab] == lost -> break :: else fi;
      doorbell_sleep(bell[slab], me - 2, seen, interruptions)
   od;
@@ -174,6 +185,7 @@ inline wait_for_row() {
 }
 
 inline read_from_owner() {
+  d_step { told != 0 -> reference = told };
   do
   :: holder[0] != 0 && published[holder[0] - 1];  /* asks again until there is one */
 #ifdef MUTATE_KEEPS_FIRST_IMPORT
@@ -187,7 +199,9 @@ inline read_from_owner() {
 #endif
      result = 0;
      if
-     :: state[slab] == open ->
+     :: generation_of(slab + 1) != generation_of(reference) ->  /* stale: asks the owner */
+        d_step { told != reference -> reference = told }
+     :: generation_of(slab + 1) == generation_of(reference) && state[slab] == open ->
         lease[2 * slab + me - 2] = me + 1;
         if
         :: state[slab] == open -> wait_for_row()
@@ -207,7 +221,7 @@ again:
 }
 
 proctype reader(byte me) {
-  byte result, seen;
+  byte result, seen, reference;
   byte slab = 2;
   bit interruptions;
 #ifdef MUTATE_KEEPS_FIRST_IMPORT

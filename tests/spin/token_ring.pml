@@ -2,10 +2,10 @@
  * TokenRing::grant, cancel and mark_producer_lost, and a producer that is killed and replaced.
  *
  * A producer pushes up to TOKENS tokens into a ring of CAPACITY entries. The coordinator reads them,
- * grants credit for WINDOW more, and may cancel (CANCELS); a FOLLOWER only reads, at its own pace. The producer
- * may be killed between any two steps. Its supervisor then starts another one, once, which continues
- * where the ring stands, or marks the producer lost. The coordinator's death ends the whole launch,
- * and is not modelled.
+ * grants credit for WINDOW more, and may cancel (CANCELS); a FOLLOWER only reads, at its own pace.
+ * The producer may be killed between any two steps. Its supervisor then starts another one, once,
+ * which continues where the ring stands, or marks the producer lost. The coordinator's death ends the
+ * whole launch, and is not modelled.
  *
  * A token is its place in the text. Checked: consumers get places 0, 1, 2 ... without a gap or a
  * repetition over a producer's death; they get all that was pushed before "finished" or "lost"; a
