@@ -5,7 +5,7 @@ DEFAULT_MODEL := qwen2.5-coder-1.5b-instruct
 TEST_MODELS := smollm2-135m-instruct qwen2.5-coder-0.5b-instruct qwen2.5-coder-1.5b-instruct \
   gemma-3-270m
 
-.PHONY: help install-deps build run test sanitize torture tidy format clean
+.PHONY: help install-deps build run test sanitize torture soak tidy format clean
 .DEFAULT_GOAL := help
 
 help: ## list these commands
@@ -26,6 +26,10 @@ run: build ## three models read two documents at once; one answers questions abo
 test: build ## release build, models, all tests
 	$(SUTURE) models pull $(TEST_MODELS)
 	ctest --preset release
+
+soak: build ## 30 minutes of 16 clients: every answer right, memory flat
+	$(SUTURE) models pull smollm2-135m-instruct
+	build/release/load_bench --clients 16 --seconds 1800
 
 sanitize: install-deps ## unit tests under address, undefined-behaviour and thread sanitizers
 	tools/sanitize asan

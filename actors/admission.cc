@@ -12,6 +12,9 @@ namespace {
 constexpr std::chrono::milliseconds kSlice{100};  // then look whether the request was cancelled
 constexpr double kNewestShare = 0.2;              // of the moving average
 constexpr double kFirstGuessSeconds = 1;          // before any request has ended
+// How long a place is kept for who was refused: the hint is an estimate, and clients are late.
+constexpr double kKeptTimesTheHint = 2;
+constexpr double kKeptSeconds = 1;
 
 tl::unexpected<Error> ending() {
   return fail(ErrorCode::kClosed, "the launch is ending", "launch", "ask again when it is back");
@@ -23,8 +26,7 @@ Result<Admission::Ticket> Admission::enter(uint64_t client, Deadline deadline,
                                            const std::atomic<bool>& cancelled) {
   std::unique_lock lock(mutex_);
   if (closed_) return ending();
-  if (running_ == limits_.running && waiting_ >= limits_.waiting)
-    return tl::unexpected<Error>(busy());
+  SUTURE_RETURN_IF_ERROR(take_place(client));
   Waiter waiter;
   std::deque<Waiter*>& queue = queues_[client];
   if (queue.empty()) turns_.push_back(client);
@@ -37,6 +39,27 @@ Result<Admission::Ticket> Admission::enter(uint64_t client, Deadline deadline,
     return tl::unexpected<Error>(came.error());
   }
   return Ticket(*this, now_ns_());
+}
+
+// The queue's places are kept for at most as many of the refused; more are told the same time.
+Status Admission::take_place(uint64_t client) {
+  const int64_t now_ns = now_ns_();
+  std::erase_if(refused_, [&](const Refused& one) { return one.until_ns < now_ns; });
+  const auto found = std::ranges::find(refused_, client, &Refused::client);
+  const int64_t before = found - refused_.begin();  // refused earlier than this client
+  const int64_t free = limits_.running + limits_.waiting - running_ - waiting_;
+  if (free > before || (free > 0 && waiting_ == 0)) {
+    if (found != refused_.end()) refused_.erase(found);
+    return {};
+  }
+  Error error = busy(before + 1 - free);
+  const double kept_seconds = kKeptTimesTheHint * error.retry_after_seconds + kKeptSeconds;
+  const int64_t until_ns = now_ns + static_cast<int64_t>(kept_seconds * 1e9);
+  if (found != refused_.end())
+    found->until_ns = until_ns;
+  else if (std::ssize(refused_) < limits_.waiting)
+    refused_.push_back({client, until_ns});
+  return tl::unexpected<Error>(std::move(error));
 }
 
 Status Admission::wait_for_turn(std::unique_lock<std::mutex>& lock, Waiter& waiter,
@@ -92,10 +115,10 @@ void Admission::leave(int64_t began_ns) {
   admit_next();
 }
 
-Error Admission::busy() const {
+// `ahead` requests end before there is a place.
+Error Admission::busy(int64_t ahead) const {
   const double each = mean_seconds_ == 0 ? kFirstGuessSeconds : mean_seconds_;
-  const double seconds =
-      each * static_cast<double>(running_ + waiting_) / static_cast<double>(limits_.running);
+  const double seconds = each * static_cast<double>(ahead) / static_cast<double>(limits_.running);
   return {ErrorCode::kBusy,
           fmt::format("{} requests are in the launch already", running_ + waiting_), "launch",
           fmt::format("retry in about {:.0f} s, or raise max_queue in [bus]",

@@ -27,7 +27,13 @@ struct AdmissionCounts {
 };
 
 // Clients take turns: the requests of one client run in the order they came, and between two of
-// them every other client that waits gets its turn. All methods may be called from any thread.
+// them every other client that waits gets its turn.
+//
+// Who was refused comes back later, while those who were answered ask again at once and would take
+// every place that becomes free. So places are kept for the refused in the order of their refusals,
+// for a while, as long as others wait so that nothing stands idle for it.
+//
+// All methods may be called from any thread.
 class Admission {
  public:
   // The right to run, given back when it is destroyed. The Admission must outlive it.
@@ -52,7 +58,7 @@ class Admission {
   explicit Admission(AdmissionLimits limits, std::function<int64_t()> now_ns = monotonic_ns)
       : limits_(limits), now_ns_(std::move(now_ns)) {}
 
-  // Waits for this client's turn. At once kBusy with retry_after_seconds when as many wait as may,
+  // Waits for this client's turn. At once kBusy with retry_after_seconds when there is no place,
   // and kClosed after close(). While waiting kCancelled, kTimeout at the deadline, kClosed after
   // stop().
   Result<Ticket> enter(uint64_t client, Deadline deadline, const std::atomic<bool>& cancelled);
@@ -70,12 +76,19 @@ class Admission {
     bool admitted = false;  // guarded by mutex_
   };
 
+  // A client that was refused a place, and until when one is kept for it.
+  struct Refused {
+    uint64_t client;
+    int64_t until_ns;
+  };
+
+  Status take_place(uint64_t client);
   void leave(int64_t began_ns);
   void admit_next();
   void withdraw(uint64_t client, const Waiter& waiter);
   Status wait_for_turn(std::unique_lock<std::mutex>& lock, Waiter& waiter, Deadline deadline,
                        const std::atomic<bool>& cancelled) const;
-  Error busy() const;
+  Error busy(int64_t ahead) const;
 
   const AdmissionLimits limits_;
   const std::function<int64_t()> now_ns_;
@@ -84,6 +97,7 @@ class Admission {
   int64_t waiting_ = 0;
   std::map<uint64_t, std::deque<Waiter*>> queues_;  // by client; none of them is empty
   std::deque<uint64_t> turns_;                      // the clients of queues_, next one first
+  std::deque<Refused> refused_;                     // who comes back, first one first
   double mean_seconds_ = 0;                         // of requests that ran lately; 0 = none yet
   bool closed_ = false;
   bool stopped_ = false;

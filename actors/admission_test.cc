@@ -104,12 +104,66 @@ TEST_F(AdmissionTest, AFullQueueRefusesAtOnceAndSaysWhenToRetry) {
     const Entered refused = enter(3);
     ASSERT_FALSE(refused.has_value());
     EXPECT_EQ(refused.error().code, ErrorCode::kBusy);
-    EXPECT_DOUBLE_EQ(refused.error().retry_after_seconds, 2 * 2.0);  // two ahead, 2 s each
-    EXPECT_NE(refused.error().remedy.find("4 s"), std::string::npos) << refused.error().remedy;
+    EXPECT_DOUBLE_EQ(refused.error().retry_after_seconds, 2);  // one ends before there is a place
+    EXPECT_NE(refused.error().remedy.find("2 s"), std::string::npos) << refused.error().remedy;
     EXPECT_NE(refused.error().remedy.find("max_queue"), std::string::npos);
   }
   join();
   EXPECT_TRUE(enter(3).has_value());
+}
+
+// Two seconds a request; one runs, one waits, and there was no place for client 4, until another
+// one that waited went away.
+class RefusedTest : public AdmissionTest {
+ protected:
+  void SetUp() override {
+    limit(1, 2);
+    run_for(std::chrono::seconds(2));
+    running_.emplace(enter(1));
+    wait_as(2);
+    std::atomic<bool> cancelled = false;
+    wait_in_vain(ErrorCode::kCancelled, cancelled);
+    EXPECT_DOUBLE_EQ(hint_for(4), 2);
+    EXPECT_DOUBLE_EQ(hint_for(5), 4);
+    cancelled.store(true);
+    wait_until_waiting(1);
+    threads_.back().join();
+    threads_.pop_back();
+  }
+
+  double hint_for(uint64_t client) {
+    const Entered refused = enter(client);
+    EXPECT_FALSE(refused.has_value());
+    return refused ? 0 : refused.error().retry_after_seconds;
+  }
+
+  void finish() {
+    running_.reset();
+    join();
+  }
+
+  std::optional<Entered> running_;
+};
+
+TEST_F(RefusedTest, PlacesAreKeptInTheOrderOfTheRefusals) {
+  EXPECT_DOUBLE_EQ(hint_for(6), 4);  // 4 and 5 come first, and one place is free
+  EXPECT_DOUBLE_EQ(hint_for(5), 2);
+  wait_as(4);
+  finish();
+  EXPECT_EQ(order_, (std::vector<uint64_t>{2, 4}));
+}
+
+TEST_F(RefusedTest, APlaceIsNotKeptForEver) {
+  EXPECT_GT(hint_for(6), 0);
+  now_ns_ += std::chrono::nanoseconds(std::chrono::minutes(1)).count();
+  wait_as(7);
+  finish();
+  EXPECT_EQ(order_, (std::vector<uint64_t>{2, 7}));
+}
+
+TEST_F(RefusedTest, NothingStandsIdleForThem) {
+  finish();
+  EXPECT_TRUE(enter(6).has_value());
 }
 
 TEST_F(AdmissionTest, WithoutAQueueTheHintIsThereBeforeAnyRequestHasEnded) {
