@@ -15,6 +15,12 @@ std::string fault_of_error(const LoadOutcome& outcome) {
   return fmt::format("an error that nobody asked for: {}", error.message());
 }
 
+int64_t reused_by_master(const Answer& answer) {
+  for (const ProcessFigures& process : answer.figures)
+    if (process.role == "master") return process.reused_tokens;
+  return 0;
+}
+
 bool is_beginning(const std::vector<int32_t>& part, const std::vector<int32_t>& whole) {
   return part.size() <= whole.size() &&
          std::ranges::equal(part, std::span(whole).first(part.size()));
@@ -26,6 +32,11 @@ std::string fault_of_ending(FinishReason reason, Whim whim, FinishReason alone) 
   if (reason == FinishReason::kDeadline && whim == Whim::kDeadline) return {};
   return fmt::format("ended as '{}', alone as '{}'", finish_reason_name(reason),
                      finish_reason_name(alone));
+}
+
+std::string fault_of_reading(const Answer& answer, const Answer& alone) {
+  if (answer.prompt_tokens == alone.prompt_tokens) return {};
+  return fmt::format("{} tokens were read, alone {}", answer.prompt_tokens, alone.prompt_tokens);
 }
 
 }  // namespace
@@ -46,8 +57,14 @@ Result<std::vector<Reference>> take_references(const std::string& launch,
   return references;
 }
 
+bool read_again(const LoadOutcome& outcome, const Answer& alone) {
+  return outcome.answer && !outcome.answer->figures.empty() &&
+         reused_by_master(*outcome.answer) < reused_by_master(alone);
+}
+
 std::string fault_of(const LoadOutcome& outcome, const Answer& alone) {
   if (outcome.error) return fault_of_error(outcome);
+  if (read_again(outcome, alone)) return fault_of_reading(*outcome.answer, alone);
   if (!alone.text.starts_with(outcome.text))
     return fmt::format("'{}' was shown, alone '{}'", outcome.text, alone.text);
   if (!outcome.answer) return {};
@@ -66,9 +83,7 @@ std::string fault_of(const LoadOutcome& outcome, const Answer& alone) {
   if (!same)
     return fmt::format("tokens [{}], alone [{}]", fmt::join(answer.token_ids, " "),
                        fmt::join(alone.token_ids, " "));
-  if (whole && answer.prompt_tokens != alone.prompt_tokens)
-    return fmt::format("{} tokens were read, alone {}", answer.prompt_tokens, alone.prompt_tokens);
-  return {};
+  return whole ? fault_of_reading(answer, alone) : std::string();
 }
 
 bool refused(const LoadOutcome& outcome) {

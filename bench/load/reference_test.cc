@@ -76,6 +76,20 @@ TEST(LoadReferenceTest, WhatWasEndedEarlyIsTheBeginning) {
   EXPECT_NE(fault_of(hung_up, alone()), "");
 }
 
+TEST(LoadReferenceTest, AConversationThatWasReadAgainMayGoOnInAnotherWay) {
+  Answer first = alone();
+  first.figures = {{.name = "m", .role = "master", .prompt_tokens = 5, .reused_tokens = 15}};
+  Answer again = first;
+  EXPECT_FALSE(read_again(answered(again), first));
+  again.token_ids[1] = 9;
+  EXPECT_NE(fault_of(answered(again), first), "");
+  again.figures[0].reused_tokens = 10;
+  EXPECT_TRUE(read_again(answered(again), first));
+  EXPECT_EQ(fault_of(answered(again), first), "");
+  again.prompt_tokens = 21;
+  EXPECT_NE(fault_of(answered(again), first), "");
+}
+
 TEST(LoadReferenceTest, OnlyErrorsThatWereAskedForAreNone) {
   const Error busy{ErrorCode::kBusy, "full", "launch", "", 2};
   EXPECT_EQ(fault_of(failed(busy, Whim::kNone), alone()), "");
