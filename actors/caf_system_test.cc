@@ -11,6 +11,7 @@
 #include <caf/all.hpp>
 #include <caf/openssl/all.hpp>
 #include <cerrno>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -60,12 +61,18 @@ bool is_hung_up_on(int fd) {
 
 class CafSystemTest : public ::testing::Test {
  protected:
-  CafSystemTest() : identity_(TlsIdentity::create().value()), launcher_(&identity_, 1) {
-    actor_ = launcher_.get().spawn(doubler);
+  void SetUp() override {
+#ifdef __SANITIZE_THREAD__
+    GTEST_SKIP() << "CAF is not instrumented: what its atomics order looks like a race";
+#endif
+    launcher_ = std::make_unique<CafSystem>(&identity_, 1);
+    actor_ = launcher_->get().spawn(doubler);
     port_ = *caf::openssl::publish(actor_, 0, "127.0.0.1");
   }
   // A system ends after its last actor.
-  ~CafSystemTest() override { caf::anon_send_exit(actor_, caf::exit_reason::user_shutdown); }
+  void TearDown() override {
+    if (actor_) caf::anon_send_exit(actor_, caf::exit_reason::user_shutdown);
+  }
 
   // What a worker of this identity gets from the actor at the port; 0 if it is refused.
   int doubled_by(const TlsIdentity& identity, int x) const {
@@ -79,8 +86,8 @@ class CafSystemTest : public ::testing::Test {
     return result;
   }
 
-  TlsIdentity identity_;
-  CafSystem launcher_;
+  TlsIdentity identity_ = TlsIdentity::create().value();
+  std::unique_ptr<CafSystem> launcher_;
   caf::actor actor_;
   uint16_t port_ = 0;
 };

@@ -36,7 +36,8 @@ struct Unfinished {
 };
 
 Unfinished& unfinished() {
-  static Unfinished all;
+  // Never destroyed: the logger, and CAF's last connections, may end after this file's statics.
+  static auto& all = *new Unfinished;
   return all;
 }
 
