@@ -1,5 +1,5 @@
 // Looks after the TLS handshakes of strangers on this process's port: one that fails is logged, and
-// no more than a few may be unfinished. CAF 0.17 does neither, and gives an unfinished one minutes.
+// no more than a few may be unfinished. CAF 0.17 does neither.
 #pragma once
 
 #include <openssl/ssl.h>
