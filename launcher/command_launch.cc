@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "actors/trace_log.h"
 #include "launcher/attach.h"
 #include "launcher/interrupt.h"
 #include "launcher/launch_start.h"
@@ -38,6 +39,24 @@ tl::unexpected<Error> could_not_start() {
   return fail(ErrorCode::kClosed, "the launch could not start", "launch");
 }
 
+// Seconds until the launch was ready. kCancelled, and kTimeout at the deadline of the request.
+Result<double> wait_until_ready(const std::shared_future<Launch*>& running, const AskOptions& ask,
+                                const std::atomic<bool>& cancelled) {
+  constexpr std::chrono::milliseconds kLook{50};
+  const int64_t asked = monotonic_ns();
+  while (true) {
+    const bool ready = running.wait_for(kLook) == std::future_status::ready;
+    const double waited = seconds_since(asked);
+    if (ask.deadline_seconds > 0 && waited >= ask.deadline_seconds)
+      return fail(ErrorCode::kTimeout,
+                  fmt::format("the launch was not ready after {:.1f} s", waited), "request",
+                  "give a longer --deadline, or wait until the launch says that it is ready");
+    if (ready) return waited;
+    if (cancelled.load())
+      return fail(ErrorCode::kCancelled, "the request was cancelled while the launch was loading");
+  }
+}
+
 CommandResult run_launch_command(const LaunchCommandOptions& options, bool json) {
   auto loaded = load_topology(options.topology);
   if (!loaded) return refuse(loaded.error());
@@ -51,9 +70,12 @@ CommandResult run_launch_command(const LaunchCommandOptions& options, bool json)
   const std::shared_future<Launch*> running = ready.get_future().share();
   const Asker asker = [&running](const AskOptions& ask, const auto& on_text,
                                  const std::atomic<bool>& cancelled) -> Result<Answer> {
+    SUTURE_ASSIGN_OR_RETURN(const double waited, wait_until_ready(running, ask, cancelled));
     Launch* const target = running.get();
     if (target == nullptr) return could_not_start();
-    return target->ask(ask, on_text, cancelled);
+    AskOptions rest = ask;
+    if (ask.deadline_seconds > 0) rest.deadline_seconds = ask.deadline_seconds - waited;
+    return target->ask(rest, on_text, cancelled);
   };
   const auto watcher = [&running, &spec] {
     const bool joining = running.wait_for(std::chrono::seconds(0)) != std::future_status::ready;

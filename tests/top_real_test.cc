@@ -18,15 +18,7 @@ namespace {
 
 constexpr const char* kModel = "smollm2-135m-instruct";
 
-class TopRealTest : public testing::Test {
- protected:
-  void SetUp() override {
-    const auto model = cached_model_path(*find_model(kModel), model_cache_folder());
-    if (!std::filesystem::exists(model))
-      GTEST_SKIP() << model << " is not there: suture models pull " << kModel;
-    ::setenv("XDG_RUNTIME_DIR", folder_.path().c_str(), 1);
-    folder_.write("log.txt", "The ferry Aurelia carried 212 passengers and a crew of nine.");
-    topology_ = folder_.write("boats.toml", R"([bus]
+const std::string kTopology = R"([bus]
 max_seq_len = 512
 max_sequences = 2
 [[model]]
@@ -39,7 +31,17 @@ role = "slave"
 path = "smollm2-135m-instruct"
 documents = ["log.txt"]
 fusion = { mode = "concat", position = "prefix" }
-)");
+)";
+
+class TopRealTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto model = cached_model_path(*find_model(kModel), model_cache_folder());
+    if (!std::filesystem::exists(model))
+      GTEST_SKIP() << model << " is not there: suture models pull " << kModel;
+    ::setenv("XDG_RUNTIME_DIR", folder_.path().c_str(), 1);
+    folder_.write("log.txt", "The ferry Aurelia carried 212 passengers and a crew of nine.");
+    topology_ = folder_.write("boats.toml", kTopology);
   }
 
   static SutureRun ask() {
@@ -104,6 +106,7 @@ TEST_F(TopRealTest, SeesARequestRun) {
 }
 
 TEST_F(TopRealTest, ALostProcessIsShownWithTheReason) {
+  folder_.write("boats.toml", "restarts = 0\n" + kTopology);
   const RunningLaunch launch(topology_, "boats");
   ::kill(launch.workers()[1], SIGKILL);
   nlohmann::json reader;
