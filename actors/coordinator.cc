@@ -163,12 +163,21 @@ void Coordinator::start_followers(std::vector<Outgoing>& out) {
     request.capacity = std::ssize(running.own_ids) + running.question.max_tokens;
     request.follow_ring = running.question.ring;
     request.request = running.question.request;
+    request.answers = own_answers();
     if (setup_.contexts[i].other_vocabulary) request.text_of = model(master_).name;
     std::tie(request.head_key, request.head_entries) = read_before(i);
     const uint64_t key = start_reading(i, std::move(request), out);
     running.aligned[i] = key;
     running.awaited.insert(key);
   }
+}
+
+// Earlier answers, in the master's whole text.
+std::vector<AnswerRun> Coordinator::own_answers() const {
+  std::vector<AnswerRun> answers = running_->question.answers;
+  const int64_t head = std::ssize(setup_.contexts[master_].head_ids);
+  for (AnswerRun& answer : answers) answer = {answer.begin + head, answer.end + head};
+  return answers;
 }
 
 // At least one token is left to read: its row gives the first logits.

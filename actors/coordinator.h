@@ -49,6 +49,7 @@ struct CoordinatorSetup {
 struct Question {
   uint64_t request = 0;  // never 0, never reused
   std::vector<int32_t> tail_ids;
+  std::vector<AnswerRun> answers = {};  // of tail_ids: earlier answers
   int64_t max_tokens = 0;
   SamplingOptions sampling;
   std::string ring;
@@ -57,7 +58,7 @@ struct Question {
 
 template <typename Inspector>
 auto inspect(Inspector& f, Question& x) {
-  return f(x.request, x.tail_ids, x.max_tokens, x.sampling, x.ring, x.conversation);
+  return f(x.request, x.tail_ids, x.answers, x.max_tokens, x.sampling, x.ring, x.conversation);
 }
 
 // What has reached the token ring of a request.
@@ -162,6 +163,7 @@ class Coordinator {
   // Returns the key of the new reading.
   uint64_t start_reading(size_t index, ReadRequest request, std::vector<Outgoing>& out);
   Status check_length() const;
+  std::vector<AnswerRun> own_answers() const;
   void make_room(std::vector<Outgoing>& out);
   KvRoom room_for(size_t index) const;
   void drop(const std::vector<DroppedStream>& streams, std::vector<Outgoing>& out) const;

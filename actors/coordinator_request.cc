@@ -46,6 +46,7 @@ Result<GenerateRequest> Coordinator::generation() {
     request.keep_key = running_->keep_key;
   }
   request.token_ids = running_->own_ids;
+  request.answers = own_answers();
   request.own = plan.own;
   request.first_new_position = plan.first_new_position;
   request.stitch_end = plan.stitch_end;

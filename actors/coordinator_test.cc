@@ -441,6 +441,20 @@ TEST_F(ConversationTest, TheNextTurnReadsOnlyWhatIsNew) {
   EXPECT_EQ(drops[1].second.key, answer_key_);
 }
 
+// Whoever has to read it again is told which of it are answers.
+TEST_F(ConversationTest, EarlierAnswersAreNamed) {
+  first_turn();
+  Question next = turn(3, {7, 8, 9, 40, 41, 50, 51});
+  next.answers = {{3, 5}};
+  const auto reads = of_type<ReadRequest>(coordinator_.ask(next));
+  ASSERT_EQ(reads.size(), 1u);
+  EXPECT_EQ(reads[0].second.answers, (std::vector<AnswerRun>{{5, 7}}));  // behind the head of 2
+  const auto starts = of_type<GenerateRequest>(
+      coordinator_.read_opened("twin", opened(reads[0].second.key, "twin")));
+  ASSERT_EQ(starts.size(), 1u);
+  EXPECT_EQ(starts[0].second.answers, (std::vector<AnswerRun>{{5, 7}}));
+}
+
 TEST_F(ConversationTest, HiddenTokensAreLeftBehind) {
   first_turn();
   // Token 41 belonged to a stop string; the history goes on differently.

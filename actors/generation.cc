@@ -88,21 +88,46 @@ bool Generation::must_reread() const {
 }
 
 Status Generation::read_own_tokens() {
+  while (cache_->size() < std::ssize(text_)) {
+    const TextPart part = part_at(request_.answers, cache_->size(), std::ssize(text_));
+    SUTURE_RETURN_IF_ERROR(part.answered ? read_answer(part.end) : read_as_prompt(part.end));
+  }
+  return {};
+}
+
+Status Generation::read_as_prompt(int64_t end) {
   const LayerGate gate = [this](int32_t layer) { return stitching_.wait_layer(layer); };
+  const int64_t begin = cache_->size();
   PrefillArgs args;
-  args.token_ids = std::span(text_).subspan(static_cast<size_t>(cache_->size()));
+  args.token_ids =
+      std::span(text_).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
   args.cache = cache_.get();
   args.plan = &stitching_.plan();
   args.gate = &gate;
-  args.on_chunk = [this](int64_t begin, int64_t end) -> Status {
+  args.on_chunk = [this](int64_t chunk_begin, int64_t chunk_end) -> Status {
     if (cancelled_.load(std::memory_order_acquire))
       return fail(ErrorCode::kCancelled, "the request was cancelled");
-    stitching_.show(position_of(begin), position_of(end - 1));
+    stitching_.show(position_of(chunk_begin), position_of(chunk_end - 1));
     return {};
   };
   const int64_t start = monotonic_ns();
   SUTURE_ASSIGN_OR_RETURN(logits_, model_.prefill(args));
   trace_.add(fmt::format("read {} tokens", args.token_ids.size()), start);
+  return {};
+}
+
+Status Generation::read_answer(int64_t end) {
+  const int64_t start = monotonic_ns();
+  const int64_t begin = cache_->size();
+  for (int64_t entry = begin; entry < end; ++entry) {
+    if (cancelled_.load(std::memory_order_acquire))
+      return fail(ErrorCode::kCancelled, "the request was cancelled");
+    stitching_.show(position_of(entry), position_of(entry));
+    SUTURE_RETURN_IF_ERROR(stitching_.wait_step());
+    SUTURE_ASSIGN_OR_RETURN(
+        logits_, model_.decode(text_[static_cast<size_t>(entry)], *cache_, &stitching_.plan()));
+  }
+  trace_.add(fmt::format("read an answer of {} tokens", end - begin), start);
   return {};
 }
 

@@ -44,6 +44,8 @@ class Generation {
   Status read_text(const OpenStreamFn& open_stream);
   Status open(const OpenStreamFn& open_stream);
   Status read_own_tokens();
+  Status read_as_prompt(int64_t end);
+  Status read_answer(int64_t end);
   bool must_reread() const;
   Status decode(const OpenStreamFn& open_stream, TokenRingWriter& ring, GenerateDone& done);
   Result<std::optional<int32_t>> next_token(int64_t index, TokenRingWriter& ring);

@@ -23,7 +23,8 @@ struct Handshake {
 
 // OpenSSL's callbacks are plain functions: what they share is of the process.
 struct Unfinished {
-  // At the end of the process the last warning needs a logger: one that is older is destroyed later.
+  // At the end of the process the last warning needs a logger: one that is older is destroyed
+  // later.
   Unfinished() { spdlog::default_logger(); }
 
   std::mutex mutex;

@@ -74,7 +74,11 @@ struct Launch::State {
   std::mutex text_mutex;
   uint64_t next_conversation = 1;
   // What follows the head: turns as they were read and generated, up to the last answer.
-  std::map<uint64_t, std::vector<int32_t>> conversations;
+  struct Tail {
+    std::vector<int32_t> ids;
+    std::vector<AnswerRun> answers;  // of ids
+  };
+  std::map<uint64_t, Tail> conversations;
 
   std::unique_ptr<LaunchProcesses> processes;  // last: its threads call what is above
 
@@ -83,9 +87,8 @@ struct Launch::State {
                                                int64_t tokens);
   void close_ring(const std::string& name);
   std::optional<AnswerReport> take_report();
-  Result<std::vector<int32_t>> tail_of(const AskOptions& asked);
-  void remember(uint64_t conversation, std::vector<int32_t> tail, const Answer& answer,
-                std::string_view more_text);
+  Result<Tail> tail_of(const AskOptions& asked);
+  void remember(uint64_t conversation, Tail tail, const Answer& answer, std::string_view more_text);
 };
 
 Result<std::unique_ptr<Launch>> Launch::start(const LaunchSpec& spec,
@@ -171,32 +174,34 @@ void take_over(AnswerReport report, Answer& answer) {
 
 }  // namespace
 
-Result<std::vector<int32_t>> Launch::State::tail_of(const AskOptions& asked) {
+Result<Launch::State::Tail> Launch::State::tail_of(const AskOptions& asked) {
   const std::lock_guard lock(text_mutex);
   PromptBuilder& prompts = *prepared.prompts;
-  if (asked.conversation == 0) return prompts.tail(asked.text);
+  if (asked.conversation == 0) return Tail{prompts.tail(asked.text), {}};
   const auto found = conversations.find(asked.conversation);
   if (found == conversations.end())
     return fail(ErrorCode::kNotFound,
                 fmt::format("there is no conversation {}", asked.conversation), "request");
-  std::vector<int32_t> tail = found->second;
+  Tail tail = found->second;
   const std::vector<int32_t> turn =
-      tail.empty() ? prompts.tail(asked.text) : prompts.next_turn(asked.text);
-  tail.insert(tail.end(), turn.begin(), turn.end());
+      tail.ids.empty() ? prompts.tail(asked.text) : prompts.next_turn(asked.text);
+  tail.ids.insert(tail.ids.end(), turn.begin(), turn.end());
   return tail;
 }
 
 // The conversation goes on from what was shown; an answer that was stopped before it began leaves
 // no trace.
-void Launch::State::remember(uint64_t conversation, std::vector<int32_t> tail, const Answer& answer,
+void Launch::State::remember(uint64_t conversation, Tail tail, const Answer& answer,
                              std::string_view more_text) {
   const std::lock_guard lock(text_mutex);
   const auto found = conversations.find(conversation);
   const bool said = !ended_early(answer.reason) || !answer.token_ids.empty();
   if (found == conversations.end() || !said) return;
-  tail.insert(tail.end(), answer.token_ids.begin(), answer.token_ids.end());
+  const int64_t begin = std::ssize(tail.ids);
+  tail.ids.insert(tail.ids.end(), answer.token_ids.begin(), answer.token_ids.end());
+  tail.answers.push_back({begin, std::ssize(tail.ids)});
   const std::vector<int32_t> more = prepared.prompts->answer(more_text);
-  tail.insert(tail.end(), more.begin(), more.end());
+  tail.ids.insert(tail.ids.end(), more.begin(), more.end());
   found->second = std::move(tail);
 }
 
@@ -236,7 +241,7 @@ Result<Answer> Launch::ask(const AskOptions& options,
   const auto ticket = state.admission->enter(client, deadline, cancelled);
   if (!ticket) return not_admitted(ticket.error(), asked_ns);
   const double waited_seconds = seconds_since(asked_ns);
-  SUTURE_ASSIGN_OR_RETURN(std::vector<int32_t> tail, state.tail_of(options));
+  SUTURE_ASSIGN_OR_RETURN(State::Tail tail, state.tail_of(options));
   const uint64_t request = std::exchange(state.next_request, state.next_request + 2);
   const std::string ring_name = fmt::format("answer/{}", request);
   SUTURE_ASSIGN_OR_RETURN(auto ring, state.open_ring(request, ring_name, options.max_tokens));
@@ -245,8 +250,8 @@ Result<Answer> Launch::ask(const AskOptions& options,
   stops.insert(stops.end(), state.prepared.stop.begin(), state.prepared.stop.end());
   AnswerReader reader(ring, state.prepared.encodings->tokenizer(), std::move(stops), on_text,
                       asked_ns);
-  state.processes->ask(
-      {request, tail, options.max_tokens, options.sampling, ring_name, options.conversation});
+  state.processes->ask({request, tail.ids, tail.answers, options.max_tokens, options.sampling,
+                        ring_name, options.conversation});
   bool producing = true;
   std::optional<FinishReason> told;  // why the request was told to end
   std::optional<AnswerReport> report;
@@ -293,7 +298,7 @@ Result<OpenedConversation> Launch::open_conversation(const std::vector<ChatTurn>
                   "conversation", "raise max_seq_len in [bus], or take fewer turns");
   }
   const OpenedConversation opened{state.next_conversation++, std::ssize(tail)};
-  state.conversations[opened.id] = std::move(tail);
+  state.conversations[opened.id] = {std::move(tail), {}};
   return opened;
 }
 

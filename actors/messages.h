@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "actors/figures.h"
+#include "actors/text_parts.h"
 #include "base/error.h"
 #include "fusion/merge_plan.h"
 #include "models/sampler.h"
@@ -67,6 +68,7 @@ struct ReadRequest {
   uint64_t request = 0;  // that the stream belongs to; 0 = a context for all
   // Whose vocabulary the tokens are of, where it is not the reader's: they are read as text.
   std::string text_of = {};
+  std::vector<AnswerRun> answers = {};  // of token_ids, where they are in the reader's vocabulary
 };
 
 // Sent back before the tokens are read: readers attach and wait for the rows.
@@ -112,6 +114,7 @@ struct GenerateRequest {
   uint64_t head_key = 0;  // a stream read before, whose first entries are forked; 0 = none
   int64_t head_entries = 0;
   std::vector<int32_t> token_ids;  // all of the master's own tokens, head included
+  std::vector<AnswerRun> answers;  // of token_ids: what it generated in earlier turns
   std::vector<OwnRun> own;
   int64_t first_new_position = 0;
   int64_t stitch_end = INT64_MAX;  // rows from this position on do without slaves
@@ -190,7 +193,7 @@ auto inspect(Inspector& f, TraceSpan& x) {
 template <typename Inspector>
 auto inspect(Inspector& f, ReadRequest& x) {
   return f(x.key, x.token_ids, x.capacity, x.follow_ring, x.head_key, x.head_entries, x.request,
-           x.text_of);
+           x.text_of, x.answers);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, ImportSlabs& x) {
@@ -228,9 +231,9 @@ auto inspect(Inspector& f, SourceLink& x) {
 }
 template <typename Inspector>
 auto inspect(Inspector& f, GenerateRequest& x) {
-  return f(x.request, x.head_key, x.head_entries, x.token_ids, x.own, x.first_new_position,
-           x.stitch_end, x.sources, x.max_tokens, x.end_ids, x.sampling, x.ring, x.generated,
-           x.attempt, x.keep_key);
+  return f(x.request, x.head_key, x.head_entries, x.token_ids, x.answers, x.own,
+           x.first_new_position, x.stitch_end, x.sources, x.max_tokens, x.end_ids, x.sampling,
+           x.ring, x.generated, x.attempt, x.keep_key);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, Degraded& x) {

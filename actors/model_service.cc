@@ -204,17 +204,40 @@ ReadDone ModelService::read(uint64_t key) {
 
 Status ModelService::read_prompt(OpenStream& stream) {
   const int64_t start = monotonic_ns();
-  PrefillArgs args;
-  args.token_ids = std::span(stream.token_ids).subspan(static_cast<size_t>(stream.cache->size()));
-  if (args.token_ids.empty()) return {};
-  args.cache = stream.cache.get();
-  args.on_chunk = [this](int64_t, int64_t) -> Status {
+  const int64_t begin = stream.cache->size();
+  const int64_t size = std::ssize(stream.token_ids);
+  // What was translated has other tokens, and none of them is known to have been followed.
+  std::span<const AnswerRun> answers = stream.request.answers;
+  if (stream.alignment) answers = {};
+  while (stream.cache->size() < size) {
+    const TextPart part = part_at(answers, stream.cache->size(), size);
+    SUTURE_RETURN_IF_ERROR(read_part(stream, part));
+  }
+  if (size > begin) trace_.add(fmt::format("read {} tokens", size - begin), start);
+  return {};
+}
+
+Status ModelService::read_part(OpenStream& stream, const TextPart& part) {
+  const auto check = [this]() -> Status {
     if (cancelled_.load(std::memory_order_acquire))
       return fail(ErrorCode::kCancelled, "the request was cancelled");
     return {};
   };
+  const auto ids = std::span(stream.token_ids)
+                       .first(static_cast<size_t>(part.end))
+                       .subspan(static_cast<size_t>(stream.cache->size()));
+  if (part.answered) {
+    for (const int32_t id : ids) {
+      SUTURE_RETURN_IF_ERROR(check());
+      SUTURE_RETURN_IF_ERROR(model_->decode(id, *stream.cache));
+    }
+    return {};
+  }
+  PrefillArgs args;
+  args.token_ids = ids;
+  args.cache = stream.cache.get();
+  args.on_chunk = [&](int64_t, int64_t) { return check(); };
   SUTURE_RETURN_IF_ERROR(model_->prefill(args));
-  trace_.add(fmt::format("read {} tokens", args.token_ids.size()), start);
   return {};
 }
 

@@ -88,6 +88,7 @@ class ModelService {
 
   StreamInfo stream_info(std::vector<int32_t> token_ids) const;
   Status read_prompt(OpenStream& stream);
+  Status read_part(OpenStream& stream, const TextPart& part);
   // A stream of `capacity` tokens, forked from the stream `head_key` if there is one.
   Result<std::unique_ptr<BusKvCache>> open_stream(uint64_t head_key, int64_t head_entries,
                                                   const std::vector<int32_t>& token_ids,

@@ -12,6 +12,7 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "bus/test_freeze.h"
 #include "tests/test_processes.h"
@@ -300,6 +301,40 @@ TEST_F(FailureRealTest, AConversationOutlivesItsMaster) {
   const auto after = turn(second, "And the ferry?");
   ASSERT_TRUE(after.has_value()) << after.error().message();
   EXPECT_EQ(after->token_ids, whole->token_ids);
+}
+
+// A conversation whose K/V gave way to another one reads its text again, answers with the kernels
+// that made them: drawn at a high temperature, the tokens would show the smallest difference.
+TEST_F(FailureRealTest, AConversationThatIsReadAgainGoesOnAsIfItHadBeenKept) {
+  const auto turns = [&](int32_t max_sequences, int64_t* reused) {
+    LaunchSpec spec = topology(Placement::kProcesses);
+    spec.max_seq_len = 512;
+    spec.max_sequences = max_sequences;
+    const auto launch = started(spec);
+    std::vector<std::vector<int32_t>> answers;
+    if (launch == nullptr) return answers;
+    const std::atomic<bool> never = false;
+    const uint64_t conversations[] = {launch->open_conversation({})->id,
+                                      launch->open_conversation({})->id};
+    for (const char* text : {"Describe the ferry.", "And its captain?", "And the fog?"})
+      for (const uint64_t conversation : conversations) {
+        AskOptions options{text, 40, {.temperature = 1.5f, .seed = 7 + conversation}};
+        options.conversation = conversation;
+        const auto answer = launch->ask(
+            options, [](std::string_view) {}, never);
+        EXPECT_TRUE(answer.has_value()) << answer.error().message();
+        if (!answer) return answers;
+        answers.push_back(answer->token_ids);
+        *reused = answer->figures.at(0).reused_tokens;
+      }
+    return answers;
+  };
+  int64_t reused_kept = 0;
+  int64_t reused_again = 0;
+  const auto kept = turns(8, &reused_kept);
+  const auto read_again = turns(1, &reused_again);
+  EXPECT_GT(reused_kept, reused_again + 40);  // it really gave way
+  EXPECT_EQ(kept, read_again);
 }
 
 TEST_F(FailureRealTest, AMasterThatIsGivenUpEndsTheAnswerWithAnError) {

@@ -14,13 +14,11 @@ using Reference = std::vector<Answer>;  // [turns of a script]
 Result<std::vector<Reference>> take_references(const std::string& launch,
                                                const std::vector<LoadScript>& scripts);
 
-// The conversation had lost its K/V to others and was read again, as a prompt: its rows are
-// computed in another way, so that the answer may differ (docs/failures.md).
+// The conversation had lost its K/V to others and was read again.
 bool read_again(const LoadOutcome& outcome, const Answer& alone);
 
 // What is wrong with the outcome of a question whose answer is `alone`; empty if nothing is. What
-// has come of an answer that was ended early must be the beginning of it. Of a conversation that
-// was read again the tokens are not compared.
+// has come of an answer that was ended early must be the beginning of it.
 std::string fault_of(const LoadOutcome& outcome, const Answer& alone);
 
 // Refused because the launch is full; the question may be asked again.

@@ -57,7 +57,7 @@ constexpr CountColumn kCounts[] = {
     {"ended by their deadline", "ended_by_deadline", &ClientTally::ended_by_deadline},
     {"too late for a turn", "timeouts", &ClientTally::timeouts},
     {"hung up", "hung_up", &ClientTally::hung_up},
-    {"read again for want of K/V", "read_again", &ClientTally::read_again},
+    {"of a conversation read again", "read_again", &ClientTally::read_again},
     {"refused with a hint", "refusals", &ClientTally::refusals}};
 
 std::string process_row(const ProcessHistory& history) {

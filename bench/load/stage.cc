@@ -116,16 +116,13 @@ bool Client::ask(size_t script, size_t turn, const Interference& interference) {
 
 void Client::note(const LoadOutcome& outcome, size_t script, size_t turn) {
   const Answer& alone = references_[script][turn];
-  // Of a later turn that was hung up on nobody can tell whether the conversation was read again.
-  const bool unknown = turn > 0 && !outcome.answer && !outcome.error;
-  const std::string wrong = unknown ? std::string() : fault_of(outcome, alone);
+  const std::string wrong = fault_of(outcome, alone);
   if (!wrong.empty()) return fault(fmt::format("script {}, turn {}: {}", script, turn, wrong));
+  if (read_again(outcome, alone)) ++tally_.read_again;
   if (refused(outcome))
     ++tally_.refusals;
   else if (outcome.error)
     ++tally_.timeouts;
-  else if (read_again(outcome, alone))
-    ++tally_.read_again;
   else if (outcome.answer)
     note_answer(outcome);
   else

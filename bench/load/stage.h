@@ -24,7 +24,7 @@ struct ClientTally {
   int64_t ended_by_deadline = 0;
   int64_t timeouts = 0;  // the deadline passed before its turn
   int64_t hung_up = 0;
-  int64_t read_again = 0;                   // a conversation whose K/V had gone, and its answer
+  int64_t read_again = 0;                   // of these, of a conversation whose K/V had gone
   int64_t refusals = 0;                     // followed by another try
   std::vector<double> first_token_seconds;  // of answers with a token, from asking
   std::vector<double> computed_seconds;     // the same without the wait
@@ -33,9 +33,7 @@ struct ClientTally {
   std::vector<double> request_seconds;  // of completed ones
   std::vector<std::string> faults;
 
-  int64_t ended() const {
-    return completed + cancelled + ended_by_deadline + timeouts + hung_up + read_again;
-  }
+  int64_t ended() const { return completed + cancelled + ended_by_deadline + timeouts + hung_up; }
 };
 
 // Returns when all clients have ended the question they were at when the time was over.
