@@ -28,8 +28,9 @@ namespace {
 
 using std::chrono::seconds;
 
-caf::behavior doubler() {
-  return {[](int x) { return 2 * x; }};
+// With an argument: CAF 0.17 dereferences a null pointer for an actor that has none.
+caf::behavior multiplier(int factor) {
+  return {[factor](int x) { return factor * x; }};
 }
 
 sockaddr_in loopback(uint16_t port) {
@@ -66,7 +67,7 @@ class CafSystemTest : public ::testing::Test {
     GTEST_SKIP() << "CAF is not instrumented: what its atomics order looks like a race";
 #endif
     launcher_ = std::make_unique<CafSystem>(&identity_, 1);
-    actor_ = launcher_->get().spawn(doubler);
+    actor_ = launcher_->get().spawn(multiplier, 2);
     port_ = *caf::openssl::publish(actor_, 0, "127.0.0.1");
   }
   // A system ends after its last actor.
