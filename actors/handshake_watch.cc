@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <openssl/err.h>
-#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -23,10 +22,6 @@ struct Handshake {
 
 // OpenSSL's callbacks are plain functions: what they share is of the process.
 struct Unfinished {
-  // At the end of the process the last warning needs a logger: one that is older is destroyed
-  // later.
-  Unfinished() { spdlog::default_logger(); }
-
   std::mutex mutex;
   std::vector<Handshake> handshakes;  // the oldest first; guarded by mutex
   WarningLimit warnings{"control port"};
