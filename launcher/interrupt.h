@@ -1,4 +1,5 @@
-// Ctrl-C, SIGTERM and a closed terminal (SIGHUP) as a flag that long work looks at.
+// Ctrl-C, SIGTERM and a closed terminal (SIGHUP, unless it is ignored, as with nohup) as a flag
+// that long work looks at.
 #pragma once
 
 #include <atomic>

@@ -35,7 +35,19 @@ TEST(InterruptTest, AChatTakesInterruptsBack) {
   EXPECT_TRUE(guard.terminated());
 }
 
+TEST(InterruptTest, AHangupThatIsIgnoredStaysIgnored) {
+  std::signal(SIGHUP, SIG_IGN);
+  std::atomic<bool> flag = false;
+  {
+    const InterruptGuard guard(flag);
+    std::raise(SIGHUP);
+    EXPECT_FALSE(flag.load());
+  }
+  EXPECT_EQ(std::signal(SIGHUP, SIG_DFL), SIG_IGN);
+}
+
 TEST(InterruptTest, ASecondSignalCanBeWaitedForToo) {
+  std::signal(SIGHUP, SIG_DFL);
   std::atomic<bool> flag = false;
   const InterruptGuard guard(flag, SecondInterrupt::kNotice);
   std::raise(SIGHUP);

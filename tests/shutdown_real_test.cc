@@ -29,6 +29,7 @@ class ShutdownRealTest : public testing::Test {
     if (!std::filesystem::exists(model))
       GTEST_SKIP() << model << " is not there: suture models pull " << kModel;
     ::setenv("XDG_RUNTIME_DIR", folder_.path().c_str(), 1);
+    ::signal(SIGHUP, SIG_DFL);  // the launch inherits it, and whoever runs the tests may ignore it
     topology_ = folder_.write("small.toml", R"([bus]
 max_seq_len = 512
 max_sequences = 2
