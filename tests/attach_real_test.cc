@@ -5,8 +5,6 @@
 #include <filesystem>
 #include <string>
 
-#include "base/test_folder.h"
-#include "launcher/manifest.h"
 #include "tests/test_launch.h"
 #include "tests/test_processes.h"
 #include "tests/test_suture.h"
@@ -14,38 +12,11 @@
 namespace suture {
 namespace {
 
-constexpr const char* kModel = "smollm2-135m-instruct";
-
-class AttachRealTest : public testing::Test {
+class AttachRealTest : public LaunchCommandTest {
  protected:
-  void SetUp() override {
-    const auto model = cached_model_path(*find_model(kModel), model_cache_folder());
-    if (!std::filesystem::exists(model))
-      GTEST_SKIP() << model << " is not there: suture models pull " << kModel;
-    ::setenv("XDG_RUNTIME_DIR", folder_.path().c_str(), 1);
-    folder_.write("log.txt", "The ferry Aurelia carried 212 passengers and a crew of nine.");
-    topology_ = folder_.write("boats.toml", R"([bus]
-max_seq_len = 512
-max_sequences = 2
-[[model]]
-name = "master"
-role = "master"
-path = "smollm2-135m-instruct"
-[[model]]
-name = "reader"
-role = "slave"
-path = "smollm2-135m-instruct"
-documents = ["log.txt"]
-fusion = { mode = "concat", position = "prefix" }
-)");
-  }
-
   static SutureRun ask(const std::string& name) {
     return run_suture({"run", "--attach", name, "-p", "How many passengers?", "-n", "8", "--json"});
   }
-
-  TestFolder folder_;
-  std::filesystem::path topology_;
 };
 
 TEST_F(AttachRealTest, AnswersAreTheSameAsThoseOfRun) {

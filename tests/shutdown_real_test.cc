@@ -10,9 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/test_folder.h"
 #include "launcher/attach_client.h"
-#include "launcher/manifest.h"
 #include "tests/test_launch.h"
 #include "tests/test_processes.h"
 #include "tests/test_suture.h"
@@ -20,35 +18,12 @@
 namespace suture {
 namespace {
 
-constexpr const char* kModel = "smollm2-135m-instruct";
-
-class ShutdownRealTest : public testing::Test {
+class ShutdownRealTest : public LaunchCommandTest {
  protected:
-  void SetUp() override {
-    const auto model = cached_model_path(*find_model(kModel), model_cache_folder());
-    if (!std::filesystem::exists(model))
-      GTEST_SKIP() << model << " is not there: suture models pull " << kModel;
-    ::setenv("XDG_RUNTIME_DIR", folder_.path().c_str(), 1);
-    ::signal(SIGHUP, SIG_DFL);  // the launch inherits it, and whoever runs the tests may ignore it
-    topology_ = folder_.write("small.toml", R"([bus]
-max_seq_len = 512
-max_sequences = 2
-[[model]]
-name = "master"
-role = "master"
-path = "smollm2-135m-instruct"
-[[model]]
-name = "twin"
-role = "slave"
-path = "smollm2-135m-instruct"
-fusion = { mode = "concat", position = "aligned", gain = -1.0 }
-)");
-  }
-
   // Asks the launch; `act` runs when the first text has come.
   static Result<Answer> ask(
       int64_t max_tokens, const std::function<void()>& act = [] {}) {
-    SUTURE_ASSIGN_OR_RETURN(const Attached launch, attach("small"));
+    SUTURE_ASSIGN_OR_RETURN(const Attached launch, attach("boats"));
     AskOptions options = launch.defaults;
     options.text = "Tell me a long story about a harbour.";
     options.max_tokens = max_tokens;
@@ -65,14 +40,11 @@ fusion = { mode = "concat", position = "aligned", gain = -1.0 }
     for (const pid_t pid : launch.workers()) EXPECT_TRUE(process_ends(pid)) << pid;
     EXPECT_TRUE(std::filesystem::is_empty(folder_.path() / "suture"));
   }
-
-  TestFolder folder_;
-  std::filesystem::path topology_;
 };
 
 TEST_F(ShutdownRealTest, SigtermLetsRunningAnswersEndAndRefusesNewOnes) {
   for (const int signal : {SIGTERM, SIGHUP}) {
-    RunningLaunch launch(topology_, "small");
+    RunningLaunch launch(topology_, "boats");
     std::optional<Result<Answer>> late;
     const auto answer = ask(150, [&] {
       ::kill(launch.pid(), signal);
@@ -91,7 +63,7 @@ TEST_F(ShutdownRealTest, SigtermLetsRunningAnswersEndAndRefusesNewOnes) {
 }
 
 TEST_F(ShutdownRealTest, ASecondSignalEndsItAtOnce) {
-  RunningLaunch launch(topology_, "small");
+  RunningLaunch launch(topology_, "boats");
   const auto answer = ask(400, [&] {
     ::kill(launch.pid(), SIGTERM);
     while (ask(1).has_value()) {
@@ -108,11 +80,11 @@ TEST_F(ShutdownRealTest, ASecondSignalEndsItAtOnce) {
 
 // Even what is stopped at that moment and can do nothing by itself.
 TEST_F(ShutdownRealTest, AKilledLauncherTakesStoppedWorkersAlong) {
-  RunningLaunch launch(topology_, "small");
+  RunningLaunch launch(topology_, "boats");
   for (const pid_t pid : launch.workers()) ::kill(pid, SIGSTOP);
   EXPECT_EQ(launch.end(SIGKILL), 128 + SIGKILL);
   for (const pid_t pid : launch.workers()) EXPECT_TRUE(process_ends(pid)) << pid;
-  const RunningLaunch next(topology_, "small");  // its socket file is replaced
+  const RunningLaunch next(topology_, "boats");  // its socket file is replaced
   const auto answer = ask(2);
   EXPECT_TRUE(answer.has_value()) << answer.error().message();
 }

@@ -8,6 +8,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdlib>
+
+#include "launcher/manifest.h"
 
 extern char** environ;
 
@@ -52,6 +55,32 @@ int RunningLaunch::wait() {
   ::waitpid(pid_, &status, 0);
   pid_ = 0;
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+const std::string kBoatsTopology = R"([bus]
+max_seq_len = 512
+max_sequences = 2
+[[model]]
+name = "master"
+role = "master"
+path = "smollm2-135m-instruct"
+[[model]]
+name = "reader"
+role = "slave"
+path = "smollm2-135m-instruct"
+documents = ["log.txt"]
+fusion = { mode = "concat", position = "prefix" }
+)";
+
+void LaunchCommandTest::SetUp() {
+  constexpr const char* kModel = "smollm2-135m-instruct";
+  const auto model = cached_model_path(*find_model(kModel), model_cache_folder());
+  if (!std::filesystem::exists(model))
+    GTEST_SKIP() << model << " is not there: suture models pull " << kModel;
+  ::setenv("XDG_RUNTIME_DIR", folder_.path().c_str(), 1);
+  ::signal(SIGHUP, SIG_DFL);  // launches inherit it, and whoever runs the tests may ignore it
+  folder_.write("log.txt", "The ferry Aurelia carried 212 passengers and a crew of nine.");
+  topology_ = folder_.write("boats.toml", kBoatsTopology);
 }
 
 }  // namespace suture

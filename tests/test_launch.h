@@ -1,6 +1,7 @@
 // A `suture launch` in a process of its own, as another terminal sees it.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <sys/types.h>
 
 #include <filesystem>
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/test_folder.h"
 #include "base/unique_fd.h"
 
 namespace suture {
@@ -35,6 +37,19 @@ class RunningLaunch {
   UniqueFd output_;
   std::vector<pid_t> workers_;
   nlohmann::json ready_;
+};
+
+// A master and a slave that reads log.txt, both of the smallest model.
+extern const std::string kBoatsTopology;
+
+// A small topology in a folder of its own, which is the run-time folder as well. Skips its tests
+// where the model is not cached.
+class LaunchCommandTest : public testing::Test {
+ protected:
+  void SetUp() override;
+
+  TestFolder folder_;
+  std::filesystem::path topology_;  // boats.toml, with kBoatsTopology
 };
 
 }  // namespace suture

@@ -7,8 +7,6 @@
 #include <sstream>
 #include <string>
 
-#include "base/test_folder.h"
-#include "launcher/manifest.h"
 #include "tests/test_launch.h"
 #include "tests/test_processes.h"
 #include "tests/test_suture.h"
@@ -16,40 +14,11 @@
 namespace suture {
 namespace {
 
-constexpr const char* kModel = "smollm2-135m-instruct";
-
-const std::string kTopology = R"([bus]
-max_seq_len = 512
-max_sequences = 2
-[[model]]
-name = "master"
-role = "master"
-path = "smollm2-135m-instruct"
-[[model]]
-name = "reader"
-role = "slave"
-path = "smollm2-135m-instruct"
-documents = ["log.txt"]
-fusion = { mode = "concat", position = "prefix" }
-)";
-
-class TopRealTest : public testing::Test {
+class TopRealTest : public LaunchCommandTest {
  protected:
-  void SetUp() override {
-    const auto model = cached_model_path(*find_model(kModel), model_cache_folder());
-    if (!std::filesystem::exists(model))
-      GTEST_SKIP() << model << " is not there: suture models pull " << kModel;
-    ::setenv("XDG_RUNTIME_DIR", folder_.path().c_str(), 1);
-    folder_.write("log.txt", "The ferry Aurelia carried 212 passengers and a crew of nine.");
-    topology_ = folder_.write("boats.toml", kTopology);
-  }
-
   static SutureRun ask() {
     return run_suture({"run", "--attach", "boats", "-p", "How many?", "-n", "24", "--json"});
   }
-
-  TestFolder folder_;
-  std::filesystem::path topology_;
 };
 
 TEST_F(TopRealTest, ShowsContextsKvAndMemoryOfALaunch) {
@@ -106,7 +75,7 @@ TEST_F(TopRealTest, SeesARequestRun) {
 }
 
 TEST_F(TopRealTest, ALostProcessIsShownWithTheReason) {
-  folder_.write("boats.toml", "restarts = 0\n" + kTopology);
+  folder_.write("boats.toml", "restarts = 0\n" + kBoatsTopology);
   const RunningLaunch launch(topology_, "boats");
   ::kill(launch.workers()[1], SIGKILL);
   nlohmann::json reader;
