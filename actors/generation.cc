@@ -208,10 +208,7 @@ void Generation::show_waits() {
 }
 
 int64_t Generation::position_of(int64_t entry) const {
-  int64_t offset = 0;
-  for (const OwnRun& run : request_.own)
-    if (run.begin <= entry) offset = run.position_offset;
-  return entry + offset;
+  return suture::position_of(request_.own, entry);
 }
 
 }  // namespace suture

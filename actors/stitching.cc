@@ -28,13 +28,6 @@ bool sees(const SourceLink& link, int32_t layer) {
   return slave_layer(link, layer) != kNoPartner && !(std::isinf(gain) && gain < 0);
 }
 
-int64_t position_of(const std::vector<OwnRun>& own, int64_t entry) {
-  int64_t offset = 0;
-  for (const OwnRun& run : own)
-    if (run.begin <= entry) offset = run.position_offset;
-  return entry + offset;
-}
-
 bool sees_any(const SourceLink& link) {
   for (int32_t layer = 0; layer < std::ssize(link.layer_gain_bits); ++layer)
     if (sees(link, layer)) return true;
@@ -42,6 +35,13 @@ bool sees_any(const SourceLink& link) {
 }
 
 }  // namespace
+
+int64_t position_of(const std::vector<OwnRun>& own, int64_t entry) {
+  int64_t offset = 0;
+  for (const OwnRun& run : own)
+    if (run.begin <= entry) offset = run.position_offset;
+  return entry + offset;
+}
 
 Stitching::Stitching(const GenerateRequest& request, LanguageModel& model,
                      const Vocabularies& vocabularies, BrokerClient& broker,

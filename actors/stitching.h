@@ -20,6 +20,9 @@
 
 namespace suture {
 
+// Of an entry of the master's own stream.
+int64_t position_of(const std::vector<OwnRun>& own, int64_t entry);
+
 class Stitching {
  public:
   // `cancelled` ends every wait with kCancelled. All references must outlive the object.
