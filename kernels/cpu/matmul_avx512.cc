@@ -10,11 +10,6 @@ SUTURE_INLINE I32x8 dot_signed(I8x32 w, I8x32 x) {
   return dot_by_pairs(_mm256_abs_epi8(as_int(w)), _mm256_sign_epi8(as_int(x), as_int(w)));
 }
 
-using Wide = F32x16;
-inline constexpr int kTileRows = 12;
-SUTURE_INLINE Wide multiply_add(Wide a, Wide b, Wide c) { return _mm512_fmadd_ps(a, b, c); }
-SUTURE_INLINE Wide broadcast(float x) { return _mm512_set1_ps(x); }
-
 }  // namespace
 }  // namespace suture
 

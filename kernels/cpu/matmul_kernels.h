@@ -35,25 +35,6 @@ struct DecodeJob {
   int64_t out_stride;
 };
 
-// Prefill sums this many products before it adds them to the output: a fixed grid over k, short
-// enough that rounding stays small and that a block of weights stays in the second-level cache.
-inline constexpr int64_t kPrefillDepth = 256;
-// Rows of x are copied this far apart. In place, rows of 2048 values and the like would all fall
-// into the same few sets of the first-level cache.
-inline constexpr int64_t kTileStride = kPrefillDepth + 16;
-
-// One register tile: out[r][m] = base[r][m] + sum_k x[r][k] * packed[k][m], m < panel_rows.
-struct PrefillTile {
-  const float* x;       // [n_rows], kTileStride apart
-  int64_t n_rows;       // 1 .. tile_rows
-  const float* packed;  // [depth][panel_rows], aligned to 64 bytes
-  int64_t depth;        // up to kPrefillDepth
-  const float* base;    // [n_rows], base_stride apart; may be out
-  int64_t base_stride;
-  float* out;  // [n_rows], out_stride apart
-  int64_t out_stride;
-};
-
 struct MatmulKernels {
   // x [n] -> row, zero beyond n up to a multiple of kQuantChunk; n is a multiple of kQuantGroup.
   void (*quantise)(const float* x, int64_t n, const QuantisedRow& row);
@@ -61,9 +42,6 @@ struct MatmulKernels {
   void (*decode[kDTypes])(const DecodeJob& job, int64_t begin, int64_t end);
   // `elements` weights from a block boundary on.
   void (*dequantise[kDTypes])(const std::byte* source, int64_t elements, float* target);
-  void (*prefill_tile)(const PrefillTile& tile);
-  int64_t panel_rows;  // output features of a tile
-  int64_t tile_rows;   // rows of x in a tile, at most
 };
 
 extern const MatmulKernels kMatmulScalar;

@@ -35,10 +35,6 @@ SUTURE_INLINE I32x8 dot_scalar(W w, I8x32 x) {
 SUTURE_INLINE I32x8 dot_unsigned(U8x32 w, I8x32 x) { return dot_scalar(w, x); }
 SUTURE_INLINE I32x8 dot_signed(I8x32 w, I8x32 x) { return dot_scalar(w, x); }
 
-using Wide = F32x8;
-inline constexpr int kTileRows = 2;
-SUTURE_INLINE Wide broadcast(float x) { return splat(x); }
-
 }  // namespace
 }  // namespace suture
 

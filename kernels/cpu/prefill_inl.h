@@ -4,6 +4,7 @@
 // broadcast<Wide>(). A tile is kTileRows rows of x by two Wide of output features.
 #pragma once
 
+#include "kernels/cpu/prefill_kernels.h"
 #include "kernels/cpu/vectors_inl.h"
 
 namespace suture {
@@ -40,6 +41,10 @@ void prefill_tile(const PrefillTile& tile) {
     if (tile.n_rows < kRows) return prefill_tile<kRows - 1>(tile);
   }
   prefill_rows<kRows>(tile);
+}
+
+constexpr PrefillKernels make_prefill_kernels() {
+  return {prefill_tile<kTileRows>, kPanelRows, kTileRows};
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "kernels/cpu/decode_inl.h"
-#include "kernels/cpu/prefill_inl.h"
 
 namespace suture {
 namespace {
@@ -20,7 +19,7 @@ constexpr void add_plain(MatmulKernels& kernels, DType dtype) {
 }
 
 constexpr MatmulKernels make_kernels() {
-  MatmulKernels kernels = {quantise_row, {}, {}, prefill_tile<kTileRows>, kPanelRows, kTileRows};
+  MatmulKernels kernels = {quantise_row, {}, {}};
   add_plain<F32>(kernels, DType::kF32);
   add_plain<F16>(kernels, DType::kF16);
   add_plain<Bf16>(kernels, DType::kBf16);
