@@ -9,7 +9,7 @@ namespace suture {
 
 const MatmulKernels& matmul_kernels(Isa isa);
 
-Status matmul_cpu(Stream& stream, const MatmulArgs& args);
+Status matmul_cpu(Stream& stream, const MatmulGroupArgs& args);
 void dequantise_cpu(DType dtype, const std::byte* source, int64_t elements, float* target);
 
 }  // namespace suture

@@ -13,8 +13,8 @@ namespace suture {
 namespace {
 
 inline constexpr int kMaxSharedRows = 4;  // rows of x that meet one unpacking of the weights
-inline constexpr int64_t kPrefetch =
-    2048;  // bytes ahead: the hardware stops at page ends, we do not
+// Bytes ahead: the hardware stops at page ends, we do not.
+inline constexpr int64_t kPrefetch = 2048;
 
 SUTURE_INLINE F32x8 absolute(F32x8 v) {
   return reinterpret_cast<F32x8>(reinterpret_cast<U32x8>(v) & 0x7fffffffu);
@@ -50,6 +50,8 @@ SUTURE_INLINE void quantise_group(const float* x, int64_t group, const Quantised
   row.sum[group] = scaled(sums[0] + sums[1]);
   row.sum16[2 * group] = scaled(sums[0]);
   row.sum16[2 * group + 1] = scaled(sums[1]);
+  row.total[2 * group] = static_cast<int32_t>(sums[0]);
+  row.total[2 * group + 1] = static_cast<int32_t>(sums[1]);
 }
 
 inline void quantise_row(const float* x, int64_t n, const QuantisedRow& row) {
@@ -61,6 +63,7 @@ inline void quantise_row(const float* x, int64_t n, const QuantisedRow& row) {
     row.scale[g] = 0;
     row.sum[g] = 0;
     row.sum16[2 * g] = row.sum16[2 * g + 1] = 0;
+    row.total[2 * g] = row.total[2 * g + 1] = 0;
   }
 }
 

@@ -152,6 +152,18 @@ struct Q2K {
   }
 };
 
+struct Q3KCodes {
+  uint32_t scales[4];  // as 16 bytes, each 32 more than the scale
+};
+
+SUTURE_INLINE Q3KCodes q3k_codes(const std::byte* block) {
+  const auto a = load<uint32_t>(block + 96), b = load<uint32_t>(block + 100);
+  const auto c = load<uint32_t>(block + 104);
+  return {{(a & 0x0f0f0f0f) | ((c << 4) & 0x30303030), (b & 0x0f0f0f0f) | ((c << 2) & 0x30303030),
+           ((a >> 4) & 0x0f0f0f0f) | (c & 0x30303030),
+           ((b >> 4) & 0x0f0f0f0f) | ((c >> 2) & 0x30303030)}};
+}
+
 struct Q3K {
   static constexpr bool kSigned = true, kFine = true, kHasMinimum = false;
   static constexpr int64_t kChunkBytes = 110;
@@ -165,28 +177,32 @@ struct Q3K {
     for (int g = 0; g < kGroups; ++g) {
       chunk.q[g] = (chunk.q[g] | ((high >> static_cast<uint8_t>(g) & 1) << 2)) - 4;
     }
-    const auto a = load<uint32_t>(block + 96), b = load<uint32_t>(block + 100);
-    const auto c = load<uint32_t>(block + 104);
-    const uint32_t scales[4] = {(a & 0x0f0f0f0f) | ((c << 4) & 0x30303030),
-                                (b & 0x0f0f0f0f) | ((c << 2) & 0x30303030),
-                                ((a >> 4) & 0x0f0f0f0f) | (c & 0x30303030),
-                                ((b >> 4) & 0x0f0f0f0f) | ((c >> 2) & 0x30303030)};
     const F32x8 d = splat(half_at(block + 108));
-    store(chunk.scale, d * (widen(scales) - 32));
-    store(chunk.scale + 8, d * (widen(scales + 2) - 32));
+    const Q3KCodes codes = q3k_codes(block);
+    store(chunk.scale, d * (widen(codes.scales) - 32));
+    store(chunk.scale + 8, d * (widen(codes.scales + 2) - 32));
   }
 };
 
 // Head of a q4_k or q5_k block: half d, half dmin, then eight 6-bit scales and eight 6-bit minima
 // in 12 bytes: the first four of each in the low six bits of bytes 0-3 and 4-7, the last four
 // split between the nibbles of bytes 8-11 and the two spare bits of bytes 0-7.
-SUTURE_INLINE void k_scales(const std::byte* block, Chunk& chunk) {
+struct KCodes {
+  uint32_t scales[2];  // as 8 bytes
+  uint32_t minima[2];
+};
+
+SUTURE_INLINE KCodes k_codes(const std::byte* block) {
   const auto a = load<uint32_t>(block + 4), b = load<uint32_t>(block + 8);
   const auto c = load<uint32_t>(block + 12);
-  const uint32_t scales[2] = {a & 0x3f3f3f3f, (c & 0x0f0f0f0f) | ((a >> 2) & 0x30303030)};
-  const uint32_t minima[2] = {b & 0x3f3f3f3f, ((c >> 4) & 0x0f0f0f0f) | ((b >> 2) & 0x30303030)};
-  store(chunk.scale, splat(half_at(block)) * widen(scales));
-  chunk.minimum[0] = splat(half_at(block + 2)) * widen(minima);
+  return {{a & 0x3f3f3f3f, (c & 0x0f0f0f0f) | ((a >> 2) & 0x30303030)},
+          {b & 0x3f3f3f3f, ((c >> 4) & 0x0f0f0f0f) | ((b >> 2) & 0x30303030)}};
+}
+
+SUTURE_INLINE void k_scales(const std::byte* block, Chunk& chunk) {
+  const KCodes codes = k_codes(block);
+  store(chunk.scale, splat(half_at(block)) * widen(codes.scales));
+  chunk.minimum[0] = splat(half_at(block + 2)) * widen(codes.minima);
 }
 
 struct Q4K {

@@ -1,4 +1,4 @@
-#include "kernels/cpu/avx2_inl.h"
+#include "kernels/cpu/avx512_inl.h"
 
 namespace suture {
 namespace {
@@ -8,6 +8,21 @@ SUTURE_INLINE I32x8 dot_unsigned(U8x32 w, I8x32 x) { return dot_by_pairs(as_int(
 // |w| <= 128 and |x| <= 127: two products fit 16 bits.
 SUTURE_INLINE I32x8 dot_signed(I8x32 w, I8x32 x) {
   return dot_by_pairs(_mm256_abs_epi8(as_int(w)), _mm256_sign_epi8(as_int(x), as_int(w)));
+}
+
+// Pairs are added in 16 bits, which saturate: w * 127 * 2 fits below 64.
+SUTURE_INLINE RowInts dot_quads(RowInts sums, RowBytes w, int32_t quad) {
+  const __m512i pairs = _mm512_maddubs_epi16(as_int(w), _mm512_set1_epi32(quad));
+  return sums + reinterpret_cast<RowInts>(_mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+}
+
+// Even and odd bytes widened to 16 bits.
+SUTURE_INLINE RowInts dot_wide_quads(RowInts sums, RowBytes w, int32_t quad) {
+  const __m512i x = _mm512_set1_epi32(quad);
+  const __m512i even = _mm512_madd_epi16(_mm512_and_si512(as_int(w), _mm512_set1_epi16(255)),
+                                         _mm512_srai_epi16(_mm512_slli_epi16(x, 8), 8));
+  const __m512i odd = _mm512_madd_epi16(_mm512_srli_epi16(as_int(w), 8), _mm512_srai_epi16(x, 8));
+  return sums + reinterpret_cast<RowInts>(_mm512_add_epi32(even, odd));
 }
 
 }  // namespace

@@ -17,10 +17,11 @@ inline constexpr int64_t kQuantChunk = 256;  // unit of unpacking; rows are padd
 // A row of activations in 8 bits: x[i] = q[i] * scale[i / 32]. Per 32 also for K-quants: it costs
 // one multiplication per group over ggml's per-256 scale and keeps outliers from drowning the rest.
 struct QuantisedRow {
-  int8_t* q;     // [padded cols]
-  float* scale;  // [padded cols / 32]
-  float* sum;    // [padded cols / 32]: scale * (sum of the group's q)
-  float* sum16;  // [padded cols / 16]: the same for each half of a group
+  int8_t* q;       // [padded cols]
+  float* scale;    // [padded cols / 32]
+  float* sum;      // [padded cols / 32]: scale * (sum of the group's q)
+  float* sum16;    // [padded cols / 16]: the same for each half of a group
+  int32_t* total;  // [padded cols / 16]: sum of q of each half of a group
 };
 
 struct DecodeJob {
@@ -35,13 +36,25 @@ struct DecodeJob {
   int64_t out_stride;
 };
 
+inline constexpr int kMaxTileX = 4;  // rows of x that meet one unpacking of a tile
+
 struct MatmulKernels {
   // x [n] -> row, zero beyond n up to a multiple of kQuantChunk; n is a multiple of kQuantGroup.
   void (*quantise)(const float* x, int64_t n, const QuantisedRow& row);
   // Output features [begin, end) of all rows. nullptr for types that are not weights.
-  void (*decode[kDTypes])(const DecodeJob& job, int64_t begin, int64_t end);
+  void (*decode[kDTypes])(const DecodeJob& job, int64_t begin, int64_t end) = {};
   // `elements` weights from a block boundary on.
-  void (*dequantise[kDTypes])(const std::byte* source, int64_t elements, float* target);
+  void (*dequantise[kDTypes])(const std::byte* source, int64_t elements, float* target) = {};
+  // Up to 16 rows of `cols` weights, row_bytes apart, into one tile (kernels/packed_weights.h).
+  void (*pack[kDTypes])(const std::byte* rows, int64_t row_bytes, int64_t n_rows, int64_t cols,
+                        std::byte* tile) = {};
+  // The 16 output rows of a tile with n_rows rows of x, 1 to kMaxTileX: out[r][16].
+  void (*decode_tile[kDTypes])(const std::byte* tile, const QuantisedRow* x, int n_rows,
+                               int64_t cols, float (*out)[16]) = {};
+  // Weights of units [first, first + n) of a tile of `cols` columns as float32, the values that
+  // dequantise() gives: panel[32 n][16]. `first` is a multiple of the units of a block.
+  void (*unpack_tile[kDTypes])(const std::byte* tile, int64_t cols, int64_t first, int64_t n,
+                               float* panel) = {};
 };
 
 extern const MatmulKernels kMatmulScalar;

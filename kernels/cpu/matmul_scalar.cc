@@ -35,6 +35,38 @@ SUTURE_INLINE I32x8 dot_scalar(W w, I8x32 x) {
 SUTURE_INLINE I32x8 dot_unsigned(U8x32 w, I8x32 x) { return dot_scalar(w, x); }
 SUTURE_INLINE I32x8 dot_signed(I8x32 w, I8x32 x) { return dot_scalar(w, x); }
 
+inline constexpr int kRowLanes = 8;
+
+}  // namespace
+}  // namespace suture
+
+#include "kernels/cpu/row_vectors.h"
+
+namespace suture {
+namespace {
+
+SUTURE_INLINE RowFloats rows_from_half(const void* halves) {
+  return from_half(load<U16x8>(halves));
+}
+
+template <bool kSigned>
+SUTURE_INLINE RowFloats rows_from_code(const void* bytes) {
+  using U8x8 = uint8_t __attribute__((vector_size(8)));
+  if constexpr (kSigned) {
+    return widen(bytes);
+  } else {
+    return __builtin_convertvector(load<U8x8>(bytes), RowFloats);
+  }
+}
+
+SUTURE_INLINE RowInts dot_quads(RowInts sums, RowBytes w, int32_t quad) {
+  const I32x8 x = I32x8{} + quad;
+  return sums + dot_scalar(w, reinterpret_cast<I8x32>(x));
+}
+SUTURE_INLINE RowInts dot_wide_quads(RowInts sums, RowBytes w, int32_t quad) {
+  return dot_quads(sums, w, quad);
+}
+
 }  // namespace
 }  // namespace suture
 

@@ -2,14 +2,21 @@
 #pragma once
 
 #include "kernels/cpu/decode_inl.h"
+#include "kernels/cpu/pack_inl.h"
+#include "kernels/cpu/packed_decode_inl.h"
+#include "kernels/cpu/unpack_inl.h"
 
 namespace suture {
 namespace {
 
-template <typename Format>
-constexpr void add_quantised(MatmulKernels& kernels, DType dtype) {
-  kernels.decode[static_cast<size_t>(dtype)] = decode_rows<Quantised<Format>>;
-  kernels.dequantise[static_cast<size_t>(dtype)] = dequantise_blocks<Format>;
+template <DType kType, typename Format, typename PackFormat = Format>
+constexpr void add_quantised(MatmulKernels& kernels) {
+  constexpr auto kIndex = static_cast<size_t>(kType);
+  kernels.decode[kIndex] = decode_rows<Quantised<Format>>;
+  kernels.dequantise[kIndex] = dequantise_blocks<Format>;
+  kernels.pack[kIndex] = pack_tile<PackFormat, kType>;
+  kernels.decode_tile[kIndex] = decode_tile<kType>;
+  kernels.unpack_tile[kIndex] = unpack_tile<kType>;
 }
 
 template <typename Format>
@@ -19,21 +26,21 @@ constexpr void add_plain(MatmulKernels& kernels, DType dtype) {
 }
 
 constexpr MatmulKernels make_kernels() {
-  MatmulKernels kernels = {quantise_row, {}, {}};
+  MatmulKernels kernels = {.quantise = quantise_row};
   add_plain<F32>(kernels, DType::kF32);
   add_plain<F16>(kernels, DType::kF16);
   add_plain<Bf16>(kernels, DType::kBf16);
-  add_quantised<Q40>(kernels, DType::kQ4_0);
-  add_quantised<Q41>(kernels, DType::kQ4_1);
-  add_quantised<Q50>(kernels, DType::kQ5_0);
-  add_quantised<Q51>(kernels, DType::kQ5_1);
-  add_quantised<Q80>(kernels, DType::kQ8_0);
-  add_quantised<Q2K>(kernels, DType::kQ2_K);
-  add_quantised<Q3K>(kernels, DType::kQ3_K);
-  add_quantised<Q4K>(kernels, DType::kQ4_K);
-  add_quantised<Q5K>(kernels, DType::kQ5_K);
-  add_quantised<Q6K>(kernels, DType::kQ6_K);
-  add_quantised<Iq4Nl>(kernels, DType::kIq4Nl);
+  add_quantised<DType::kQ4_0, Q40>(kernels);
+  add_quantised<DType::kQ4_1, Q41>(kernels);
+  add_quantised<DType::kQ5_0, Q50>(kernels);
+  add_quantised<DType::kQ5_1, Q51>(kernels);
+  add_quantised<DType::kQ8_0, Q80>(kernels);
+  add_quantised<DType::kQ2_K, Q2K>(kernels);
+  add_quantised<DType::kQ3_K, Q3K>(kernels);
+  add_quantised<DType::kQ4_K, Q4K>(kernels);
+  add_quantised<DType::kQ5_K, Q5K>(kernels);
+  add_quantised<DType::kQ6_K, Q6K>(kernels);
+  add_quantised<DType::kIq4Nl, Iq4Nl, Q40>(kernels);
   return kernels;
 }
 
