@@ -10,7 +10,9 @@ const MatmulKernels& matmul_kernels(Isa isa) {
     case Isa::kScalar: break;
     case Isa::kAvx2: return kMatmulAvx2;
     case Isa::kAvx512: return kMatmulAvx512;
-    case Isa::kAvx512Vnni: return kMatmulAvx512Vnni;
+    case Isa::kAvx512Vnni:
+    case Isa::kAvx512Bf16:
+    case Isa::kAmx: return kMatmulAvx512Vnni;
   }
   return kMatmulScalar;
 }

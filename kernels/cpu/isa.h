@@ -10,13 +10,15 @@
 namespace suture {
 
 // Each level includes those before it.
-enum class Isa : uint8_t { kScalar, kAvx2, kAvx512, kAvx512Vnni };
+enum class Isa : uint8_t { kScalar, kAvx2, kAvx512, kAvx512Vnni, kAvx512Bf16, kAmx };
 
-inline constexpr Isa kAllIsas[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Vnni};
+inline constexpr Isa kAllIsas[] = {Isa::kScalar,     Isa::kAvx2,       Isa::kAvx512,
+                                   Isa::kAvx512Vnni, Isa::kAvx512Bf16, Isa::kAmx};
 
 std::string_view isa_name(Isa isa);  // as written in SUTURE_ISA: "avx512_vnni"
 
-// The highest level this processor and its operating system support.
+// The highest level this processor and its operating system support. The first call asks the system
+// for the tiles of kAmx, so it must come before threads that use them start.
 Isa best_isa();
 
 // best_isa(), lowered to the level named by `limit` unless that is empty.

@@ -21,7 +21,9 @@ const PrefillKernels& prefill_kernels(Isa isa) {
     case Isa::kScalar: break;
     case Isa::kAvx2: return kPrefillAvx2;
     case Isa::kAvx512:
-    case Isa::kAvx512Vnni: return kPrefillAvx512;
+    case Isa::kAvx512Vnni:
+    case Isa::kAvx512Bf16:
+    case Isa::kAmx: return kPrefillAvx512;
   }
   return kPrefillScalar;
 }
