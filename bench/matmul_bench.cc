@@ -8,6 +8,9 @@
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <random>
@@ -15,6 +18,7 @@
 #include <vector>
 
 #include "kernels/matmul.h"
+#include "kernels/packed_weights.h"
 
 namespace suture {
 namespace {
@@ -37,18 +41,51 @@ std::vector<std::byte> random_weights(DType dtype, int64_t elements) {
   return bytes;
 }
 
+struct Unmap {
+  size_t bytes = 0;
+  void operator()(std::byte* memory) const { munmap(memory, bytes); }
+};
+using HugeMemory = std::unique_ptr<std::byte, Unmap>;
+
+// Memory in huge pages, as packed weights have it.
+HugeMemory huge_memory(int64_t bytes) {
+  const auto size = static_cast<size_t>(bytes);
+  void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) std::abort();
+  madvise(memory, size, MADV_HUGEPAGE);
+  return HugeMemory(static_cast<std::byte*>(memory), {size});
+}
+
+// The weights as the path reads them: quantised ones in tiles.
+HugeMemory stored(DType dtype, const std::vector<std::byte>& rows, Shape shape, bool packed,
+                  int64_t bytes) {
+  HugeMemory memory = huge_memory(bytes);
+  if (!packed) {
+    std::ranges::copy(rows, memory.get());
+    return memory;
+  }
+  const WeightView matrix = {dtype, rows.data(), shape.rows, shape.cols};
+  if (!pack_tiles(matrix, 0, (shape.rows + kPackedRows - 1) / kPackedRows, memory.get()))
+    std::abort();
+  return memory;
+}
+
 void run(benchmark::State& state, DType dtype, Shape shape, int64_t n_rows, MatmulPath path) {
   auto device = open_device("cpu", threads()).value();
   auto stream = device->make_stream().value();
   // Enough copies that each pass reads from memory, as a model's many layers do.
   const int64_t bytes = dtype_bytes(dtype, shape.rows * shape.cols).value();
   const int64_t copies = path == MatmulPath::kDecode ? 1 + (256 << 20) / bytes : 1;
-  const auto weights = random_weights(dtype, copies * shape.rows * shape.cols);
+  const bool packed = path == MatmulPath::kDecode && is_packable(dtype);
+  const int64_t stride = packed ? packed_bytes(dtype, shape.rows, shape.cols).value() : bytes;
+  const HugeMemory weights = stored(dtype, random_weights(dtype, copies * shape.rows * shape.cols),
+                                    {shape.cols, copies * shape.rows}, packed, copies * stride);
   const std::vector<float> x(static_cast<size_t>(n_rows * shape.cols), 0.5f);
   std::vector<float> out(static_cast<size_t>(n_rows * shape.rows));
+  const WeightLayout layout = packed ? WeightLayout::kTiles : WeightLayout::kRows;
   int64_t copy = 0;
   for (auto _ : state) {
-    const WeightView w = {dtype, weights.data() + copy * bytes, shape.rows, shape.cols};
+    const WeightView w = {dtype, weights.get() + copy * stride, shape.rows, shape.cols, layout};
     const Status status =
         matmul(*stream, {.x = x.data(), .w = w, .out = out.data(), .n_rows = n_rows, .path = path});
     if (!status.has_value()) state.SkipWithError(status.error().message().c_str());
@@ -57,7 +94,7 @@ void run(benchmark::State& state, DType dtype, Shape shape, int64_t n_rows, Matm
   }
   using benchmark::Counter;
   const auto rate = Counter::kIsIterationInvariantRate;
-  state.counters["weights"] = Counter(static_cast<double>(bytes), rate);
+  state.counters["weights"] = Counter(static_cast<double>(stride), rate);
   state.counters["products"] =
       Counter(2.0 * static_cast<double>(shape.rows * shape.cols * n_rows), rate);
 }

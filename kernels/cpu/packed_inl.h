@@ -109,12 +109,6 @@ class UnitReader {
     read_scales(unit);
   }
 
-  SUTURE_INLINE void prefetch(int64_t bytes_ahead) const {
-    for (int64_t line = 0; line < kFormat.unit_bit_bytes(); line += 64) {
-      __builtin_prefetch(bits_ + bytes_ahead + line);
-    }
-  }
-
   RowFloats d = {}, dmin = {};  // K types: of the units since read_head()
 
  private:
