@@ -8,6 +8,7 @@
 #pragma once
 
 #include "kernels/cpu/formats_inl.h"
+#include "kernels/cpu/quantise_inl.h"
 
 namespace suture {
 namespace {
@@ -15,57 +16,6 @@ namespace {
 inline constexpr int kMaxSharedRows = 4;  // rows of x that meet one unpacking of the weights
 // Bytes ahead: the hardware stops at page ends, we do not.
 inline constexpr int64_t kPrefetch = 2048;
-
-SUTURE_INLINE F32x8 absolute(F32x8 v) {
-  return reinterpret_cast<F32x8>(reinterpret_cast<U32x8>(v) & 0x7fffffffu);
-}
-
-SUTURE_INLINE void quantise_group(const float* x, int64_t group, const QuantisedRow& row) {
-  F32x8 largest = {};
-  for (int part = 0; part < 4; ++part) {
-    const F32x8 a = absolute(load<F32x8>(x + 8 * part));
-    largest = a > largest ? a : largest;
-  }
-  float most = 0;
-  for (int i = 0; i < 8; ++i) most = largest[i] > most ? largest[i] : most;
-  const float scale = most / 127;
-  const F32x8 inverse = splat(most > 0 ? 127 / most : 0.0f);
-  const F32x8 magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to the nearest even
-  U32x8 totals[2] = {};                    // unsigned: where x is no number, sums may wrap
-  for (int part = 0; part < 4; ++part) {
-    const F32x8 rounded = (load<F32x8>(x + 8 * part) * inverse + magic) - magic;
-    const I32x8 q = __builtin_convertvector(rounded, I32x8);
-    totals[part / 2] += reinterpret_cast<U32x8>(q);
-    for (int i = 0; i < 8; ++i) row.q[32 * group + 8 * part + i] = static_cast<int8_t>(q[i]);
-  }
-  uint32_t sums[2] = {};
-  for (int i = 0; i < 8; ++i) {
-    sums[0] += totals[0][i];
-    sums[1] += totals[1][i];
-  }
-  const auto scaled = [scale](uint32_t sum) {
-    return scale * static_cast<float>(static_cast<int32_t>(sum));
-  };
-  row.scale[group] = scale;
-  row.sum[group] = scaled(sums[0] + sums[1]);
-  row.sum16[2 * group] = scaled(sums[0]);
-  row.sum16[2 * group + 1] = scaled(sums[1]);
-  row.total[2 * group] = static_cast<int32_t>(sums[0]);
-  row.total[2 * group + 1] = static_cast<int32_t>(sums[1]);
-}
-
-inline void quantise_row(const float* x, int64_t n, const QuantisedRow& row) {
-  const int64_t n_groups = n / kQuantGroup;
-  for (int64_t g = 0; g < n_groups; ++g) quantise_group(x + kQuantGroup * g, g, row);
-  const int64_t padded = (n + kQuantChunk - 1) / kQuantChunk * kGroups;
-  for (int64_t g = n_groups; g < padded; ++g) {
-    store(row.q + kQuantGroup * g, U8x32{});
-    row.scale[g] = 0;
-    row.sum[g] = 0;
-    row.sum16[2 * g] = row.sum16[2 * g + 1] = 0;
-    row.total[2 * g] = row.total[2 * g + 1] = 0;
-  }
-}
 
 struct Sums {
   F32x8 even = {}, odd = {};  // two chains, so that one addition need not wait for the last
