@@ -16,7 +16,7 @@ namespace suture {
 
 inline constexpr int64_t kPackedRows = 16;
 // Changes with the layout: part of the name under which processes share packed weights.
-inline constexpr int kPackedVersion = 1;
+inline constexpr int kPackedVersion = 2;
 
 // Whether the type is packed: the quantised ones are, plain ones stay in rows.
 bool is_packable(DType dtype);

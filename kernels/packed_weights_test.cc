@@ -101,8 +101,12 @@ TEST(PackedWeightsTest, TakeAboutTheSizeOfTheRows) {
   for (DType dtype : kPackable) {
     const auto packed = static_cast<double>(packed_bytes(dtype, 1536, 8192).value());
     const auto rows = static_cast<double>(dtype_bytes(dtype, 1536 * 8192).value());
-    // Codes of 4 and 6 bits take a byte: 2 of 144 or 176 bytes, of 84 in q2_k 16.
-    EXPECT_LE(packed / rows, dtype == DType::kQ2_K ? 1.2 : 1.04) << dtype_name(dtype);
+    // Codes of 4 and 6 bits take a byte: 4 bytes of 144 or 176, and of 110 in q3_k; of 84 in q2_k
+    // 16. Chunks that are filled up to 64 bytes lose 2 more.
+    EXPECT_LE(packed / rows, dtype == DType::kQ2_K   ? 1.2
+                             : dtype == DType::kQ3_K ? 1.06
+                                                     : 1.03)
+        << dtype_name(dtype);
     EXPECT_GE(packed / rows, 1.0) << dtype_name(dtype);
   }
 }

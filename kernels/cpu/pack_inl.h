@@ -99,16 +99,14 @@ template <typename Format, DType kType>
 SUTURE_INLINE void pack_row(const std::byte* source, int64_t cols, int row, std::byte* tile) {
   constexpr PackedFormat kFormat = packed_format(kType);
   constexpr uint8_t kBias = kFormat.is_table ? 8 : kFormat.bias;
-  std::byte* scales = tile;
-  std::byte* bits = tile + kFormat.scale_bytes(cols);
   Chunk chunk;
   for (int64_t k = 0; k < cols; k += kQuantChunk, source += Format::kChunkBytes) {
     const int n = static_cast<int>(cols - k < kQuantChunk ? (cols - k) / kQuantGroup : kGroups);
     Format::unpack(source, n, chunk);
-    if constexpr (kFormat.is_k) {
-      put_codes<kType>(source, row, scales);
-      scales += kFormat.head_bytes() + 8 * kFormat.unit_scale_bytes();
-    }
+    std::byte* scales = tile;
+    std::byte* bits = tile + kFormat.chunk_scale_bytes(n);
+    tile += kFormat.chunk_bytes(n);
+    if constexpr (kFormat.is_k) put_codes<kType>(source, row, scales);
     for (int g = 0; g < n; ++g, bits += kFormat.unit_bit_bytes()) {
       if constexpr (!kFormat.is_k) {
         put_halves<kFormat.has_minimum>(source + g * Format::kBlockBytes, row, scales);

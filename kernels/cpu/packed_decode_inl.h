@@ -11,11 +11,11 @@ namespace {
 // second-level cache: the first is too small for what several rows of x make of the distance.
 inline constexpr int64_t kTilePrefetch = 8192;
 
-// Asks for the bytes of one unit's share of a tile, from unit `unit` on kTilePrefetch ahead. The
-// next tile follows in memory, so that a worker's tiles are one stream.
+// Asks for the bytes of one unit's share of a tile, kTilePrefetch ahead of unit `unit`. The next
+// tile follows in memory, so that a worker's tiles are one stream.
 template <DType kType>
 SUTURE_INLINE void prefetch_unit(const std::byte* tile, int64_t unit) {
-  constexpr int64_t kBytes = packed_format(kType).tile_bytes(256) / 8;
+  constexpr int64_t kBytes = packed_format(kType).chunk_bytes(8) / 8;
   const std::byte* ahead = tile + unit * kBytes + kTilePrefetch;
   for (int64_t line = 0; line < kBytes; line += 64) __builtin_prefetch(ahead + line, 0, 2);
 }
@@ -76,10 +76,11 @@ SUTURE_INLINE void dot_tile(const std::byte* tile, int first, const QuantisedRow
   UnitReader<kType> reader(tile, cols, first);
   RowSums sums[kRows];
   const int64_t n_units = cols / kQuantGroup;
-  for (int64_t begin = 0; begin < n_units; begin += kFormat.units_per_head()) {
+  for (int64_t begin = 0; begin < n_units; begin += 8) {
     reader.read_head();
     RowSums block[kRows];  // K types: of codes, before d and dmin
-    for (int64_t i = 0; i < kFormat.units_per_head(); ++i) {
+    const int64_t n = n_units - begin < 8 ? n_units - begin : 8;
+    for (int64_t i = 0; i < n; ++i) {
       if (first == 0) prefetch_unit<kType>(tile, begin + i);
       Unit unit;
       reader.read(unit);

@@ -1,12 +1,13 @@
 // How quantised weights lie in tiles (kernels/packed_weights.h), type by type.
 //
-// A tile holds kPackedRows = 16 output rows and all their columns, cut into units of 32 columns. It
-// has two parts, each in the order of the units and beginning at a multiple of 64 bytes:
+// A tile holds kPackedRows = 16 output rows and all their columns, cut into units of 32 columns,
+// and these into chunks of 8 units (fewer in the last). Each chunk has two parts, both beginning at
+// a multiple of 64 bytes, so that a tile is read from one end to the other:
 //
-//   scales    legacy types: for each unit 16 halves, then 16 minima (halves) if the type has them.
-//             K types: before each 8 units 16 halves d, and 16 halves dmin if they have minima; for
-//             each unit 16 bytes of scale codes for each scale of a row, then as many of minima:
+//   scales    K types: 16 halves d, then 16 halves dmin if they have minima; then for each unit 16
+//             bytes of scale codes for each scale of a row, then as many of minima:
 //             w = d * code * (q - bias) - dmin * minimum code
+//             legacy types: for each unit 16 halves, then 16 minima (halves) if the type has them
 //   bits      byte vectors of 64 bytes: 16 rows of 4 consecutive columns (a quad), so that one
 //             32-bit lane belongs to one output row. For each unit first the low bits of q:
 //               4: vector j holds quad j in its low and quad j + 4 in its high halves of bytes
@@ -32,19 +33,21 @@ struct PackedFormat {
   bool is_table = false;       // the 4 bits are an index into kIq4Levels
 
   constexpr int scales() const { return is_fine ? 2 : 1; }  // of a row in a unit
-  constexpr int64_t units_per_head() const { return is_k ? 8 : 1; }
+  constexpr int64_t units_per_head() const { return 8; }    // of a chunk
   constexpr int64_t head_bytes() const { return !is_k ? 0 : has_minimum ? 64 : 32; }
   constexpr int64_t unit_scale_bytes() const {
     return (is_k ? 16 : 32) * scales() * (has_minimum ? 2 : 1);
   }
   constexpr int64_t unit_bit_bytes() const { return (low_bits + high_bits) * 64; }
-  // Of a tile of `columns`, a multiple of what the type stores together (32, or 256 for K types).
-  constexpr int64_t scale_bytes(int64_t columns) const {
-    const int64_t units = columns / 32;
-    return (units * unit_scale_bytes() + units / units_per_head() * head_bytes() + 63) / 64 * 64;
+  constexpr int64_t chunk_scale_bytes(int64_t units) const {
+    return (head_bytes() + units * unit_scale_bytes() + 63) / 64 * 64;
   }
+  constexpr int64_t chunk_bytes(int64_t units) const {
+    return units == 0 ? 0 : chunk_scale_bytes(units) + units * unit_bit_bytes();
+  }
+  // Of a tile of `columns`, a multiple of what the type stores together (32, or 256 for K types).
   constexpr int64_t tile_bytes(int64_t columns) const {
-    return scale_bytes(columns) + columns / 32 * unit_bit_bytes();
+    return columns / 256 * chunk_bytes(8) + chunk_bytes(columns % 256 / 32);
   }
 };
 

@@ -79,18 +79,21 @@ class UnitReader {
 
   // From unit `unit` on, a multiple of kFormat.units_per_head().
   SUTURE_INLINE UnitReader(const std::byte* tile, int64_t cols, int first, int64_t unit = 0)
-      : scales_(tile + unit * kFormat.unit_scale_bytes() +
-                unit / kFormat.units_per_head() * kFormat.head_bytes()),
-        bits_(tile + kFormat.scale_bytes(cols) + unit * kFormat.unit_bit_bytes() + 4 * first),
+      : next_(tile + unit / kFormat.units_per_head() * kFormat.chunk_bytes(8)),
+        left_(cols / 32 - unit),
         first_(first) {}
 
   // To be called before every unit whose index is a multiple of kFormat.units_per_head().
   SUTURE_INLINE void read_head() {
+    const int64_t units = left_ < 8 ? left_ : 8;
+    scales_ = next_ + kFormat.head_bytes();
+    bits_ = next_ + kFormat.chunk_scale_bytes(units) + 4 * first_;
     if constexpr (kFormat.is_k) {
-      d = rows_from_half(scales_ + 2 * first_);
-      if constexpr (kFormat.has_minimum) dmin = rows_from_half(scales_ + 32 + 2 * first_);
-      scales_ += kFormat.head_bytes();
+      d = rows_from_half(next_ + 2 * first_);
+      if constexpr (kFormat.has_minimum) dmin = rows_from_half(next_ + 32 + 2 * first_);
     }
+    next_ += kFormat.chunk_bytes(units);
+    left_ -= units;
   }
 
   // Codes of K types as they are, without d and dmin; the scales of the others.
@@ -131,8 +134,10 @@ class UnitReader {
     scales_ += kFormat.unit_scale_bytes();
   }
 
-  const std::byte* scales_;
-  const std::byte* bits_;
+  const std::byte* next_;  // the next chunk
+  int64_t left_;           // units from there on
+  const std::byte* scales_ = nullptr;
+  const std::byte* bits_ = nullptr;
   int first_;  // lane of the tile
 };
 
