@@ -47,7 +47,7 @@ ModelLoad model_load(const LaunchSpec& spec, const PreparedLaunch& prepared, siz
 }
 
 // The launcher looks at everybody's figures and offers the rings; the master reads its slaves; a
-// slave reads nobody.
+// slave reads nobody. Processes of one file share its weights.
 RightsByName peer_rights(const LaunchSpec& spec) {
   RightsByName rights;
   PeerRights& launcher = rights[kLauncherName];
@@ -55,6 +55,7 @@ RightsByName peer_rights(const LaunchSpec& spec) {
   for (const ModelSpec& model : spec.models) {
     launcher.reads.insert(model.name);
     rights[model.name].opens_rings = true;
+    rights[model.name].shares_blobs = true;
     if (model.role == Role::kSlave) rights[spec.master().name].reads.insert(model.name);
   }
   return rights;

@@ -11,6 +11,36 @@
 #include "base/unique_fd.h"
 
 namespace suture {
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr int kMadviseCollapse = 25;  // MADV_COLLAPSE, since Linux 6.1; not in glibc 2.36
+
+uintptr_t round_up(uintptr_t value, uintptr_t step) { return (value + step - 1) / step * step; }
+
+// Huge pages can only back what starts where one can start.
+void* map_aligned(size_t size, int protection, int flags, int fd) {
+  if (size < kHugePage) return ::mmap(nullptr, size, protection, flags, fd, 0);
+  const size_t reserved = size + kHugePage;
+  void* space = ::mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (space == MAP_FAILED) return MAP_FAILED;
+  const auto begin = reinterpret_cast<uintptr_t>(space);
+  const uintptr_t start = round_up(begin, kHugePage);
+  void* mapped = ::mmap(reinterpret_cast<void*>(start), size, protection, flags | MAP_FIXED, fd, 0);
+  if (mapped == MAP_FAILED) {
+    const int error_number = errno;
+    ::munmap(space, reserved);
+    errno = error_number;
+    return MAP_FAILED;
+  }
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const uintptr_t end = round_up(start + size, page);
+  if (start > begin) ::munmap(space, start - begin);
+  if (end < begin + reserved) ::munmap(reinterpret_cast<void*>(end), begin + reserved - end);
+  return mapped;
+}
+
+}  // namespace
 
 Mapping::Mapping(Mapping&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
@@ -28,7 +58,7 @@ Mapping::~Mapping() {
 Result<Mapping> Mapping::shared(int fd, size_t size, Access access) {
   if (size == 0) return Mapping();
   const int protection = access == Access::kReadOnly ? PROT_READ : PROT_READ | PROT_WRITE;
-  void* address = ::mmap(nullptr, size, protection, MAP_SHARED, fd, 0);
+  void* address = map_aligned(size, protection, MAP_SHARED, fd);
   if (address == MAP_FAILED) return fail_errno("cannot map shared memory", errno);
   return Mapping(static_cast<std::byte*>(address), size);
 }
@@ -46,6 +76,15 @@ Result<Mapping> Mapping::file(const std::filesystem::path& path) {
   return mapping;
 }
 
+Result<Mapping> Mapping::anonymous(size_t size) {
+  if (size == 0) return Mapping();
+  void* address =
+      map_aligned(size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+  if (address == MAP_FAILED) return fail_errno("cannot map memory", errno);
+  ::madvise(address, size, MADV_HUGEPAGE);
+  return Mapping(static_cast<std::byte*>(address), size);
+}
+
 uint64_t total_bytes(std::span<const Mapping> mappings) {
   uint64_t bytes = 0;
   for (const Mapping& mapping : mappings) bytes += mapping.size();
@@ -60,6 +99,25 @@ void page_in(std::span<const std::byte> mapped) {
   if (::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_READ) == 0) return;
   for (size_t at = 0; at < mapped.size(); at += page)  // a kernel before 5.14
     static_cast<void>(*static_cast<const volatile std::byte*>(mapped.data() + at));
+}
+
+void page_out(std::span<const std::byte> mapped) {
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<uintptr_t>(mapped.data());
+  const uintptr_t begin = round_up(address, page);
+  const uintptr_t end = (address + mapped.size()) / page * page;
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
+void back_with_huge_pages(std::span<std::byte> mapped) {
+  ::madvise(mapped.data(), mapped.size(), MADV_HUGEPAGE);
+  const size_t whole = mapped.size() / kHugePage * kHugePage;
+  // Where the system gives shared memory no huge pages by itself, it still makes one of a stretch
+  // of small ones, if at least one of these is there. Entered by a call that can fail, not by a
+  // write that could be a SIGBUS.
+  for (size_t at = 0; at < whole; at += kHugePage)
+    if (::madvise(mapped.data() + at, 1, MADV_POPULATE_WRITE) != 0) return;
+  if (whole > 0) ::madvise(mapped.data(), whole, kMadviseCollapse);
 }
 
 }  // namespace suture

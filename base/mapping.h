@@ -26,6 +26,8 @@ class Mapping {
   static Result<Mapping> shared(int fd, size_t size, Access access);
   // Maps a whole file read-only. An empty file gives an empty mapping.
   static Result<Mapping> file(const std::filesystem::path& path);
+  // `size` zero bytes of this process's own, in huge pages where the system has them.
+  static Result<Mapping> anonymous(size_t size);
 
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
@@ -44,5 +46,13 @@ uint64_t total_bytes(std::span<const Mapping> mappings);
 // Has the system read the pages of a mapping now and enter them for this process, so that no later
 // access waits for either. Only costs time where the system cannot.
 void page_in(std::span<const std::byte> mapped);
+
+// Takes the whole pages of a file's mapping away from this process; what is touched again is
+// entered again.
+void page_out(std::span<const std::byte> mapped);
+
+// Has the system back shared memory that nobody has written yet with huge pages, as far as it has
+// them: streaming through small ones is a quarter slower. What it backs is allocated now.
+void back_with_huge_pages(std::span<std::byte> mapped);
 
 }  // namespace suture

@@ -127,5 +127,57 @@ TEST(MappingTest, PageInEntersEveryPage) {
   EXPECT_GE(resident_pages() - before, half - 64);
 }
 
+TEST(MappingTest, PageOutGivesWholePagesBackAndLosesNothing) {
+  constexpr size_t kBytes = 16 << 20;
+  const UniqueFd fd(::memfd_create("pages", MFD_CLOEXEC));
+  ASSERT_EQ(::ftruncate(fd.get(), kBytes), 0);
+  const auto mapping = Mapping::shared(fd.get(), kBytes, Mapping::Access::kReadWrite);
+  ASSERT_TRUE(mapping.has_value()) << mapping.error().message();
+  std::memset(mapping->data(), 42, kBytes);
+  const int64_t before = resident_pages();
+  page_out({});
+  page_out(mapping->bytes().subspan(100, kBytes / 2));
+  const auto half = static_cast<int64_t>(kBytes / 2) / ::sysconf(_SC_PAGESIZE);
+  EXPECT_GE(before - resident_pages(), half - 64);
+  EXPECT_EQ(mapping->data()[100], std::byte{42});
+  EXPECT_EQ(mapping->data()[kBytes / 4], std::byte{42});
+}
+
+TEST(MappingTest, LargeMappingsStartWhereAHugePageCan) {
+  constexpr size_t kHuge = size_t{2} << 20;
+  constexpr size_t kBytes = 2 * kHuge + 5000;
+  const auto own = Mapping::anonymous(kBytes);
+  ASSERT_TRUE(own.has_value()) << own.error().message();
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(own->data()) % kHuge, 0u);
+  EXPECT_EQ(own->data()[kBytes - 1], std::byte{0});
+  own->data()[kBytes - 1] = std::byte{42};
+
+  const UniqueFd fd(::memfd_create("huge", MFD_CLOEXEC));
+  ASSERT_EQ(::ftruncate(fd.get(), kBytes), 0);
+  const auto mapping = Mapping::shared(fd.get(), kBytes, Mapping::Access::kReadWrite);
+  ASSERT_TRUE(mapping.has_value()) << mapping.error().message();
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(mapping->data()) % kHuge, 0u);
+  back_with_huge_pages({mapping->data(), mapping->size()});
+  mapping->data()[kBytes - 1] = std::byte{42};
+  const auto again = Mapping::shared(fd.get(), kBytes, Mapping::Access::kReadOnly);
+  EXPECT_EQ(again->data()[0], std::byte{0});
+  EXPECT_EQ(again->data()[kBytes - 1], std::byte{42});
+}
+
+TEST(MappingTest, MappingsLeaveNoAddressSpaceBehind) {
+  const auto size_pages = [] {
+    std::ifstream statm("/proc/self/statm");
+    int64_t total = 0;
+    statm >> total;
+    return total;
+  };
+  for (const size_t bytes : {size_t{100}, size_t{2} << 20, (size_t{3} << 20) + 1}) {
+    { const auto warm_up = Mapping::anonymous(bytes); }
+    const int64_t before = size_pages();
+    for (int i = 0; i < 8; ++i) ASSERT_TRUE(Mapping::anonymous(bytes));
+    EXPECT_EQ(size_pages(), before) << bytes;
+  }
+}
+
 }  // namespace
 }  // namespace suture

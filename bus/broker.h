@@ -34,6 +34,9 @@ struct BrokerOptions {
   std::chrono::milliseconds look_interval{1000};  // between two looks at every peer's process
   std::chrono::milliseconds hung_after{30'000};   // without any progress
   std::chrono::milliseconds hello_bound{2000};    // from connecting to showing the secret
+  // For building a shared blob, while others wait for it; then it is the next one's turn. Who is
+  // stopped or hangs is killed long before.
+  std::chrono::milliseconds blob_bound{600'000};
 
   // Both run on the broker's thread: they must be quick, and must not call a BrokerClient, whose
   // answers that very thread would have to give.

@@ -18,6 +18,7 @@ namespace suture {
 struct BrokerReply {
   PeerId peer;
   std::vector<UniqueFd> fds;
+  BlobState blob = BlobState::kNone;
 };
 
 namespace {
@@ -41,7 +42,9 @@ Result<BrokerRequestData> request_of(BrokerRequest kind, const std::string& name
 }
 
 Result<BrokerReply> understand(const BrokerReplyData& data, std::vector<UniqueFd> fds) {
-  if (data.failed == 0) return BrokerReply{PeerId{data.peer}, std::move(fds)};
+  if (data.failed == 0) {
+    return BrokerReply{PeerId{data.peer}, std::move(fds), static_cast<BlobState>(data.blob)};
+  }
   if (data.error > static_cast<uint32_t>(ErrorCode::kBusy)) {
     return fail(ErrorCode::kCorrupt, fmt::format("unknown error {}", data.error), "broker");
   }
@@ -54,6 +57,12 @@ Status check_fd_count(const BrokerReply& reply, size_t expected) {
   return fail(ErrorCode::kCorrupt,
               fmt::format("{} descriptors came instead of {}", reply.fds.size(), expected),
               "broker");
+}
+
+// Nobody writes to it: it ends with what it stands for, or with the broker.
+void wait_for_hang_up(int fd) {
+  pollfd waited = {fd, 0, 0};
+  while (::poll(&waited, 1, -1) < 0 && errno == EINTR) continue;
 }
 
 }  // namespace
@@ -158,6 +167,39 @@ Status BrokerClient::withdraw_ring(const std::string& ring_name) {
   SUTURE_ASSIGN_OR_RETURN(const auto request, request_of(BrokerRequest::kWithdrawRing, ring_name));
   SUTURE_RETURN_IF_ERROR(call(request));
   return {};
+}
+
+Result<Mapping> BrokerClient::shared_blob(const std::string& key, uint64_t bytes,
+                                          const BlobFill& fill) {
+  SUTURE_ASSIGN_OR_RETURN(BrokerRequestData request, request_of(BrokerRequest::kFindBlob, key));
+  request.blob_bytes = bytes;
+  while (true) {
+    SUTURE_ASSIGN_OR_RETURN(const BrokerReply reply, call_locked(request));
+    if (reply.blob == BlobState::kBuild) return build_blob(request, fill);
+    SUTURE_RETURN_IF_ERROR(check_fd_count(reply, 1));
+    if (reply.blob == BlobState::kReady) return map_shared_blob(reply.fds[0].get(), bytes);
+    wait_for_hang_up(reply.fds[0].get());
+  }
+}
+
+// Without the lock: filling may take long.
+Result<Mapping> BrokerClient::build_blob(BrokerRequestData request, const BlobFill& fill) {
+  const auto blob = make_shared_blob(request.blob_bytes, fill);
+  if (!blob) {
+    request.kind = static_cast<uint32_t>(BrokerRequest::kLeaveBlob);
+    static_cast<void>(call_locked(request));  // if it fails, the connection and the turn have ended
+    return tl::unexpected<Error>(blob.error());
+  }
+  request.kind = static_cast<uint32_t>(BrokerRequest::kPublishBlob);
+  const int fd = blob->get();
+  SUTURE_RETURN_IF_ERROR(call_locked(request, {&fd, 1}));
+  return map_shared_blob(fd, request.blob_bytes);
+}
+
+Result<BrokerReply> BrokerClient::call_locked(const BrokerRequestData& request,
+                                              std::span<const int> fds) {
+  const std::lock_guard lock(mutex_);
+  return call(request, fds);
 }
 
 Result<BrokerReply> BrokerClient::call(BrokerRequestData request, std::span<const int> fds) {

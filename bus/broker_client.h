@@ -14,6 +14,7 @@
 #include "base/unique_fd.h"
 #include "bus/fd_channel.h"
 #include "bus/ids.h"
+#include "bus/shared_blob.h"
 
 namespace suture {
 
@@ -21,8 +22,9 @@ class SlabView;
 struct BrokerRequestData;
 struct BrokerReply;
 
-// Safe to use from several threads. Calls wait a few seconds at most: the broker answers from
-// memory and never waits for anybody. They fail with kClosed once the broker is gone.
+// Safe to use from several threads. Calls wait a few seconds at most, unless they say otherwise:
+// the broker answers from memory and never waits for anybody. They fail with kClosed once the
+// broker is gone.
 class BrokerClient {
  public:
   // Names have 1 to 63 printable characters. A name that a live peer holds is refused (kBusy), a
@@ -59,6 +61,11 @@ class BrokerClient {
   // Only the peer that published a ring may withdraw it.
   Status withdraw_ring(const std::string& ring_name);
 
+  // Memory that all peers which ask for this key and size have in common. The first to ask has it
+  // filled; the others wait, and take its place one after another if it fails or ends. The content
+  // must follow from the key. Keys are like names.
+  Result<Mapping> shared_blob(const std::string& key, uint64_t bytes, const BlobFill& fill);
+
  private:
   struct ImportedSlab {
     PeerId owner;
@@ -68,6 +75,8 @@ class BrokerClient {
   BrokerClient(FdChannel channel, UniqueFd stop);
   void watch(const std::function<void()>& on_broker_gone) const;
   Result<BrokerReply> call(BrokerRequestData request, std::span<const int> fds = {});
+  Result<BrokerReply> call_locked(const BrokerRequestData& request, std::span<const int> fds = {});
+  Result<Mapping> build_blob(BrokerRequestData request, const BlobFill& fill);
   Result<BrokerReply> receive_reply(uint64_t serial);
 
   FdChannel channel_;

@@ -42,7 +42,7 @@ class BrokerIntruderTest : public ::testing::Test {
     options.rights = RightsByName{
         {"launcher", {.reads = {"master", "a", "b"}, .publishes_rings = true}},
         {"master", {.reads = {"a", "b"}, .opens_rings = true}},
-        {"a", {.opens_rings = true}},
+        {"a", {.opens_rings = true, .shares_blobs = true}},
         {"b", {.opens_rings = true}},
     };
     broker_ = Broker::start(std::move(options)).value();
@@ -231,9 +231,10 @@ std::string any_message(FuzzRandom& random) {
   if (random.one_in(8)) return random.bytes(random.below(2 * FdChannel::kMaxBytes));
   constexpr std::array kNames = {"a", "b", "master", "launcher", "answer/1", ""};
   auto request =
-      broker_request(static_cast<BrokerRequest>(random.below(8)),
+      broker_request(static_cast<BrokerRequest>(random.below(11)),
                      kNames[random.below(kNames.size())], random.one_in(2) ? kSecret : "wrong");
   request.serial = random.below(3);
+  request.blob_bytes = random.one_in(4) ? ~uint64_t{0} : 4096 * random.below(3);
   const std::string valid(reinterpret_cast<const char*>(&request), sizeof(request));
   return random.one_in(2) ? valid : random.damaged(valid);
 }

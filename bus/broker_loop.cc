@@ -58,16 +58,11 @@ std::string describe_exit(pid_t pid, int pidfd) {
                      meaning != nullptr ? meaning : "unknown");
 }
 
-Status check_fd_count(const FdMessage& message, size_t expected) {
-  if (message.fds.size() == expected) return {};
-  return fail(ErrorCode::kCorrupt,
-              fmt::format("{} descriptors came instead of {}", message.fds.size(), expected));
-}
-
-BrokerReplyData success(uint64_t serial, PeerId peer) {
+BrokerReplyData success(uint64_t serial, PeerId peer, BlobState blob) {
   BrokerReplyData reply;
   reply.serial = serial;
   reply.peer = peer.value;
+  reply.blob = static_cast<uint32_t>(blob);
   return reply;
 }
 
@@ -242,7 +237,7 @@ bool BrokerLoop::respond(uint64_t connection_id, FdMessage message) {
   }
   const uint64_t serial = request ? request->serial : 0;
   const BrokerReplyData data =
-      reply ? success(serial, reply->peer) : failure(serial, reply.error());
+      reply ? success(serial, reply->peer, reply->blob) : failure(serial, reply.error());
   std::span<const int> fds;
   if (reply) fds = std::span(reply->fds).first(reply->n_fds);
   return connection.channel.send(std::as_bytes(std::span(&data, 1)), fds) && keep;
@@ -254,6 +249,7 @@ void BrokerLoop::close_connection(uint64_t id) {
   if (!peer.valid()) return;
   Peer& left = peers_.at(peer);
   left.connection = 0;
+  blobs_.leave_all(peer, Clock::now());
   // Another process may still use what it has mapped: only its pidfd tells the end.
   if (!left.pidfd.valid()) end_peer(peer);
 }
@@ -266,7 +262,7 @@ Result<BrokerLoop::Reply> BrokerLoop::answer(uint64_t connection_id,
   const PeerId peer = connections_.at(connection_id).peer;
   if (kind == BrokerRequest::kHello && !peer.valid()) return hello(connection_id, request);
   if (!peer.valid()) return fail(ErrorCode::kPermission, "the secret comes first");
-  return serve(peer, kind, std::string(*name), request.known, std::move(message));
+  return serve(peer, request, std::string(*name), std::move(message));
 }
 
 Result<BrokerLoop::Reply> BrokerLoop::hello(uint64_t connection_id,
@@ -302,47 +298,9 @@ Status BrokerLoop::check_join(const std::string& name) const {
   return fail(ErrorCode::kPermission, "no peer of this launch has that name");
 }
 
-Status BrokerLoop::check_right_of(PeerId peer, BrokerRequest kind,
-                                  const std::string& subject) const {
-  if (!options_.rights) return {};
-  return check_right(options_.rights->at(peers_.at(peer).name), kind, subject);
-}
-
-Result<BrokerLoop::Reply> BrokerLoop::serve(PeerId peer, BrokerRequest kind,
-                                            const std::string& name, uint64_t known,
-                                            FdMessage message) {
-  SUTURE_RETURN_IF_ERROR(check_right_of(peer, kind, name));
-  Reply reply{peer};
-  auto& fds = message.fds;
-  switch (kind) {
-    case BrokerRequest::kPublishSlab:
-      SUTURE_RETURN_IF_ERROR(check_fd_count(message, 2));
-      SUTURE_RETURN_IF_ERROR(table_.publish_slab(peer, std::move(fds[0]), std::move(fds[1])));
-      return reply;
-    case BrokerRequest::kFindSlab: {
-      SUTURE_ASSIGN_OR_RETURN(const auto slab, table_.find_slab(name));
-      if (slab.owner.value == known) return Reply{slab.owner};
-      return Reply{slab.owner, {slab.payload, slab.control}, 2};
-    }
-    case BrokerRequest::kPublishRing:
-      SUTURE_RETURN_IF_ERROR(check_fd_count(message, 1));
-      SUTURE_RETURN_IF_ERROR(table_.publish_ring(peer, name, std::move(fds[0])));
-      return reply;
-    case BrokerRequest::kFindRing: {
-      SUTURE_ASSIGN_OR_RETURN(const int ring, table_.find_ring(name));
-      return Reply{peer, {ring, -1}, 1};
-    }
-    case BrokerRequest::kWithdrawRing:
-      SUTURE_RETURN_IF_ERROR(table_.withdraw_ring(peer, name));
-      return reply;
-    case BrokerRequest::kHello: break;
-  }
-  return fail(ErrorCode::kCorrupt,
-              fmt::format("request {} where none is expected", static_cast<uint32_t>(kind)));
-}
-
 void BrokerLoop::look_at_all() {
   accept_some();
+  blobs_.end_turns_before(Clock::now() - options_.blob_bound, Clock::now());
   for (auto& [id, peer] : peers_) {
     if (peer.pidfd.valid()) look_at(id, peer);
   }
@@ -383,6 +341,7 @@ void BrokerLoop::end_peer(PeerId id) {
   if (ended.empty()) return;
   const Peer& peer = ended.mapped();
   connections_.erase(peer.connection);
+  blobs_.leave_all(id, Clock::now());
   table_.end(id);
   if (!options_.on_peer_end) return;
   std::string detail = peer.detail;

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/unique_fd.h"
+#include "bus/blob_table.h"
 #include "bus/broker.h"
 #include "bus/broker_wire.h"
 #include "bus/fd_channel.h"
@@ -59,6 +60,7 @@ class BrokerLoop {
     PeerId peer;
     std::array<int, 2> fds = {};  // still the table's
     size_t n_fds = 0;
+    BlobState blob = BlobState::kNone;
   };
 
   BrokerLoop(BrokerOptions options, FdListener listener, UniqueFd epoll, UniqueFd stop);
@@ -78,8 +80,10 @@ class BrokerLoop {
   Result<Reply> hello(uint64_t connection_id, const BrokerRequestData& request);
   Status check_join(const std::string& name) const;
   Status check_right_of(PeerId peer, BrokerRequest kind, const std::string& subject) const;
-  Result<Reply> serve(PeerId peer, BrokerRequest kind, const std::string& name, uint64_t known,
+  Result<Reply> serve(PeerId peer, const BrokerRequestData& request, const std::string& name,
                       FdMessage message);
+  Result<Reply> serve_blob(PeerId peer, BrokerRequest kind, const BlobName& name,
+                           FdMessage message);
 
   void look_at_all();
   void look_at(PeerId id, Peer& peer);
@@ -92,6 +96,7 @@ class BrokerLoop {
   UniqueFd epoll_;
   UniqueFd stop_;  // eventfd
   PeerTable table_;
+  BlobTable blobs_;
   std::map<uint64_t, Connection> connections_;
   std::map<PeerId, Peer> peers_;
   uint64_t next_connection_ = 1;

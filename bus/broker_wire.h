@@ -15,7 +15,7 @@
 namespace suture {
 
 inline constexpr uint32_t kBrokerMagic = 0x6b72'6273;  // "sbrk", little-endian
-inline constexpr uint32_t kBrokerVersion = 1;
+inline constexpr uint32_t kBrokerVersion = 2;
 
 struct BrokerVersionData {
   uint32_t magic = kBrokerMagic;
@@ -53,6 +53,17 @@ enum class BrokerRequest : uint32_t {
   kPublishRing = 4,   // name; descriptor
   kFindRing = 5,      // name -> descriptor
   kWithdrawRing = 6,  // name
+  kFindBlob = 7,      // name, blob_bytes -> blob; a descriptor unless it is kBuild
+  kPublishBlob = 8,   // name, blob_bytes; descriptor
+  kLeaveBlob = 9,     // name, blob_bytes
+};
+
+// What the asker of a shared blob is to do.
+enum class BlobState : uint32_t {
+  kNone = 0,   // the reply is about something else
+  kBuild = 1,  // build it, then publish or leave it
+  kWait = 2,   // the descriptor hangs up when there is news: then ask again
+  kReady = 3,  // the descriptor is the blob
 };
 
 struct BrokerRequestData {
@@ -61,6 +72,7 @@ struct BrokerRequestData {
   uint32_t reserved = 0;
   uint64_t serial = 0;  // returned with the reply
   uint64_t known = 0;   // the incarnation that the asker has imported already, or 0
+  uint64_t blob_bytes = 0;
   WireText<64> name;
   WireText<129> secret;
   std::array<char, 7> padding = {};
@@ -68,7 +80,7 @@ struct BrokerRequestData {
 static_assert(std::is_trivially_copyable_v<BrokerRequestData>);
 static_assert(std::is_standard_layout_v<BrokerRequestData>);
 static_assert(offsetof(BrokerRequestData, version) == 0);
-static_assert(sizeof(BrokerRequestData) == 232);
+static_assert(sizeof(BrokerRequestData) == 240);
 
 struct BrokerReplyData {
   BrokerVersionData version;
@@ -76,10 +88,12 @@ struct BrokerReplyData {
   uint32_t error = 0;   // ErrorCode
   uint64_t serial = 0;
   uint64_t peer = 0;
+  uint32_t blob = 0;  // BlobState
+  uint32_t reserved = 0;
   WireText<256> what;
 };
 static_assert(std::is_trivially_copyable_v<BrokerReplyData>);
 static_assert(std::is_standard_layout_v<BrokerReplyData>);
-static_assert(sizeof(BrokerReplyData) == 288);
+static_assert(sizeof(BrokerReplyData) == 296);
 
 }  // namespace suture

@@ -4,11 +4,14 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
 #include <limits>
+
+#include "base/mapping.h"
 
 namespace suture {
 namespace {
@@ -44,6 +47,16 @@ tl::unexpected<Error> no_memory(const std::string& name, uint64_t needed, uint64
               "bus", "lower max_seq_len or max_sequences, or free memory");
 }
 
+// Only as far as the system likes: the rest is left to be allocated.
+Status back_with_huge_pages(int fd, const std::string& name, uint64_t bytes) {
+  if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0)
+    return fail_errno("cannot size shared memory", errno, name);
+  SUTURE_ASSIGN_OR_RETURN(const Mapping mapping,
+                          Mapping::shared(fd, bytes, Mapping::Access::kReadWrite));
+  suture::back_with_huge_pages({mapping.data(), mapping.size()});
+  return {};
+}
+
 }  // namespace
 
 Result<UniqueFd> create_memfd(const std::string& name, uint64_t bytes) {
@@ -56,6 +69,7 @@ Result<UniqueFd> create_memfd(const std::string& name, uint64_t bytes) {
 
   UniqueFd fd(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return fail_errno("cannot create shared memory", errno, name);
+  SUTURE_RETURN_IF_ERROR(back_with_huge_pages(fd.get(), name, bytes));
   const int error_number = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes));
   if (error_number == ENOSPC || error_number == ENOMEM) return no_memory(name, bytes, available);
   if (error_number != 0) return fail_errno("cannot allocate shared memory", error_number, name);

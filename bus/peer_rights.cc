@@ -21,6 +21,9 @@ Status check_right(const PeerRights& rights, BrokerRequest request, const std::s
     case BrokerRequest::kPublishRing:
       return allow_if(rights.publishes_rings, "publish ring", subject);
     case BrokerRequest::kFindRing: return allow_if(rights.opens_rings, "open ring", subject);
+    case BrokerRequest::kFindBlob:
+    case BrokerRequest::kPublishBlob: return allow_if(rights.shares_blobs, "share blob", subject);
+    case BrokerRequest::kLeaveBlob:
     case BrokerRequest::kHello:
     case BrokerRequest::kPublishSlab:
     case BrokerRequest::kWithdrawRing: break;

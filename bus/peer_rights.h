@@ -17,6 +17,7 @@ struct PeerRights {
   std::set<std::string> reads;  // the peers whose slabs it may map
   bool publishes_rings = false;
   bool opens_rings = false;
+  bool shares_blobs = false;
 };
 
 // By the name under which a peer joins; no other name may join.

@@ -10,9 +10,11 @@ namespace {
 TEST(PeerRightsTest, NothingOfOthersIsAllowedUnlessItIsGiven) {
   const PeerRights none;
   for (const BrokerRequest request :
-       {BrokerRequest::kFindSlab, BrokerRequest::kPublishRing, BrokerRequest::kFindRing})
+       {BrokerRequest::kFindSlab, BrokerRequest::kPublishRing, BrokerRequest::kFindRing,
+        BrokerRequest::kFindBlob, BrokerRequest::kPublishBlob})
     EXPECT_EQ(check_right(none, request, "x").error().code, ErrorCode::kPermission);
-  for (const BrokerRequest request : {BrokerRequest::kPublishSlab, BrokerRequest::kWithdrawRing})
+  for (const BrokerRequest request :
+       {BrokerRequest::kPublishSlab, BrokerRequest::kWithdrawRing, BrokerRequest::kLeaveBlob})
     EXPECT_TRUE(check_right(none, request, "x"));
 }
 
@@ -27,6 +29,11 @@ TEST(PeerRightsTest, EachRightGivesWhatItSays) {
   const PeerRights consumer{.opens_rings = true};
   EXPECT_TRUE(check_right(consumer, BrokerRequest::kFindRing, "answer/1"));
   EXPECT_FALSE(check_right(consumer, BrokerRequest::kPublishRing, "answer/1"));
+  EXPECT_FALSE(check_right(consumer, BrokerRequest::kFindBlob, "weights"));
+  const PeerRights sharer{.shares_blobs = true};
+  EXPECT_TRUE(check_right(sharer, BrokerRequest::kFindBlob, "weights"));
+  EXPECT_TRUE(check_right(sharer, BrokerRequest::kPublishBlob, "weights"));
+  EXPECT_FALSE(check_right(sharer, BrokerRequest::kFindRing, "answer/1"));
 }
 
 }  // namespace

@@ -15,7 +15,8 @@ namespace {
 constexpr size_t kMaxNameBytes = 63;
 constexpr size_t kMaxRings = 4096;  // descriptors that peers can make the broker hold
 
-// Names end up in logs and on terminals.
+}  // namespace
+
 Status check_name(const std::string& name) {
   const bool printable = std::all_of(name.begin(), name.end(), [](char c) {
     return static_cast<unsigned char>(c) >= ' ' && c != '\x7f';
@@ -25,8 +26,6 @@ Status check_name(const std::string& name) {
               fmt::format("name of {} bytes is not 1 to {} printable characters", name.size(),
                           kMaxNameBytes));
 }
-
-}  // namespace
 
 Result<PeerId> PeerTable::join(const std::string& name) {
   SUTURE_RETURN_IF_ERROR(check_name(name));

@@ -13,6 +13,10 @@
 
 namespace suture {
 
+// kInvalidArgument unless it is 1 to 63 printable characters: names end up in logs and on
+// terminals.
+Status check_name(const std::string& name);
+
 class PeerTable {
  public:
   struct SlabFds {
