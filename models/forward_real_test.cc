@@ -114,12 +114,12 @@ TEST_P(ForwardRealTest, Float32PassMatchesTheReference) {
     const auto logits_at = [&](int64_t row) {
       const int64_t left = std::ssize(ids) - row;
       if (row % kPrefillGrid == 0) {
-        ForwardArgs args;
+        SequenceRows args;
         args.token_ids = std::span(ids).subspan(static_cast<size_t>(row));
         args.token_ids = args.token_ids.first(static_cast<size_t>(std::min(left, kPrefillGrid)));
         args.cache = cache.get();
         args.first_logits_row = std::ssize(args.token_ids);
-        EXPECT_TRUE(forward->run(args));
+        EXPECT_TRUE(forward->run(args, MatmulPath::kPrefill));
       }
       const int64_t in_block = row % Forward::kMaxLogitsRows;
       const int64_t rows = std::min(Forward::kMaxLogitsRows, left);

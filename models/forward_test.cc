@@ -290,11 +290,11 @@ TEST_P(ForwardTest, RulesOfEachEntryCountAsTheLagDoes) {
   by_entry.visible_from = visible_from;
   const SequencePlan too_short{.own = {{0, 0}}, .before = {}, .after = {by_entry}};
   auto cache = make_cache();
-  ForwardArgs args;
+  SequenceRows args;
   args.token_ids = prompt_;
   args.cache = cache.get();
   args.plan = &too_short;
-  EXPECT_FALSE(model_->forward().run(args));
+  EXPECT_FALSE(model_->forward().run(args, MatmulPath::kPrefill));
 }
 
 TEST_P(ForwardTest, GateComesAfterTheLayerIsCommitted) {
@@ -306,11 +306,11 @@ TEST_P(ForwardTest, GateComesAfterTheLayerIsCommitted) {
     if (layer == 1) return fail(ErrorCode::kLost, "the slave is gone");
     return {};
   };
-  ForwardArgs args;
+  SequenceRows args;
   args.token_ids = prompt_;
   args.cache = cache.get();
   args.gate = &gate;
-  const auto logits = model_->forward().run(args);
+  const auto logits = model_->forward().run(args, MatmulPath::kPrefill);
   ASSERT_FALSE(logits);
   EXPECT_EQ(logits.error().code, ErrorCode::kLost);
   EXPECT_THAT(layers, ::testing::ElementsAre(0, 1));
@@ -318,11 +318,11 @@ TEST_P(ForwardTest, GateComesAfterTheLayerIsCommitted) {
 
 TEST_P(ForwardTest, RefusesWhatItCannotRun) {
   auto cache = make_cache();
-  const auto refusal = [&](const ForwardArgs& args) {
-    const auto logits = model_->forward().run(args);
+  const auto refusal = [&](const SequenceRows& args) {
+    const auto logits = model_->forward().run(args, MatmulPath::kPrefill);
     return logits ? std::string() : logits.error().what;
   };
-  ForwardArgs args;
+  SequenceRows args;
   args.cache = cache.get();
   EXPECT_THAT(refusal(args), HasSubstr("0 rows"));
   const std::vector<int32_t> too_many(kPrefillGrid + 1, 0);

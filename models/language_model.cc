@@ -72,60 +72,36 @@ bool LanguageModel::rotated_for(const KvCache& cache, int64_t length) const {
 }
 
 Result<const float*> LanguageModel::prefill(const PrefillArgs& args) {
-  if (args.token_ids.empty() || args.cache == nullptr)
-    return fail(ErrorCode::kInvalidArgument, "a prompt needs a token and a K/V cache", "prefill");
-  const auto n_tokens = static_cast<int64_t>(args.token_ids.size());
+  SUTURE_ASSIGN_OR_RETURN(PromptReader reader, prompt_reader(args));
   const float* last = nullptr;
-  int64_t begin = 0;  // row of token_ids
-  while (begin < n_tokens) {
-    const int64_t room = kPrefillGrid - args.cache->size() % kPrefillGrid;
-    const int64_t end = std::min(begin + room, n_tokens);
-    SUTURE_ASSIGN_OR_RETURN(last, run_chunk(args, begin, end));
-    begin = end;
+  while (!reader.done()) {
+    SUTURE_ASSIGN_OR_RETURN(last, reader.step());
   }
   return last;
 }
 
-// Rows [begin, end) of the prompt; returns the logits of the last if it is the prompt's last.
-Result<const float*> LanguageModel::run_chunk(const PrefillArgs& args, int64_t begin, int64_t end) {
+Result<PromptReader> LanguageModel::prompt_reader(const PrefillArgs& args) {
   paged_in_ = true;
-  const int64_t rows = end - begin;
-  const int64_t n_tokens = std::ssize(args.token_ids);
-  const bool is_last = end == n_tokens;
-  const int64_t first_entry = args.cache->size();
-  if (args.on_chunk) SUTURE_RETURN_IF_ERROR(args.on_chunk(first_entry, first_entry + rows));
-  ForwardArgs pass;
-  pass.token_ids = args.token_ids.subspan(static_cast<size_t>(begin), static_cast<size_t>(rows));
-  pass.path = args.path;
-  pass.cache = args.cache;
-  pass.plan = args.plan;
-  pass.gate = args.gate;
-  // All chunks of a prompt are rotated as if it had been read in one go.
-  const int64_t last_entry = first_entry + n_tokens - begin - 1;
-  pass.total_length = (args.plan == nullptr ? last_entry : position_of(*args.plan, last_entry)) + 1;
-  pass.first_logits_row = is_last && !args.on_logits ? rows - 1 : rows;
-  SUTURE_ASSIGN_OR_RETURN(const float* logits, forward_->run(pass));
-  if (!args.on_logits) return logits;
+  return PromptReader::create(*forward_, config().vocab_size, args);
+}
 
-  for (int64_t row = 0; row < rows; row += Forward::kMaxLogitsRows) {
-    const int64_t n = std::min(Forward::kMaxLogitsRows, rows - row);
-    SUTURE_ASSIGN_OR_RETURN(logits, forward_->logits(row, n));
-    for (int64_t i = 0; i < n; ++i)
-      SUTURE_RETURN_IF_ERROR(args.on_logits(begin + row + i, logits + i * config().vocab_size));
-    logits += (n - 1) * config().vocab_size;
+std::span<const SequenceLogits> LanguageModel::decode_batch(std::span<const DecodeItem> items) {
+  paged_in_ = true;
+  batch_.clear();
+  for (const DecodeItem& item : items) {
+    SequenceRows rows;
+    rows.token_ids = std::span(&item.token_id, 1);
+    rows.cache = item.cache;
+    rows.plan = item.plan;
+    batch_.push_back(rows);
   }
-  return logits;
+  return forward_->run(batch_, MatmulPath::kDecode);
 }
 
 Result<const float*> LanguageModel::decode(int32_t token_id, KvCache& cache,
                                            const SequencePlan* plan) {
-  paged_in_ = true;
-  ForwardArgs pass;
-  pass.token_ids = std::span(&token_id, 1);
-  pass.path = MatmulPath::kDecode;
-  pass.cache = &cache;
-  pass.plan = plan;
-  return forward_->run(pass);
+  const DecodeItem item = {token_id, &cache, plan};
+  return decode_batch(std::span(&item, 1)).front();
 }
 
 }  // namespace suture

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "kernels/device.h"
@@ -14,23 +14,16 @@
 #include "models/forward.h"
 #include "models/kv_cache.h"
 #include "models/load_options.h"
+#include "models/prompt_reader.h"
 #include "models/weights.h"
 
 namespace suture {
 
-struct PrefillArgs {
-  std::span<const int32_t> token_ids;  // host; become entries size() .. of the cache
-  KvCache* cache = nullptr;
+// One generated token of one sequence.
+struct DecodeItem {
+  int32_t token_id = 0;
+  KvCache* cache = nullptr;            // the token becomes its entry size()
   const SequencePlan* plan = nullptr;  // nullptr = the sequence alone
-  const LayerGate* gate = nullptr;     // may be nullptr
-  // The kernels of generated tokens can be asked for, to measure what they lose.
-  MatmulPath path = MatmulPath::kPrefill;
-
-  // Called before each chunk with the entries [begin, end) that it will write. May be empty.
-  std::function<Status(int64_t begin, int64_t end)> on_chunk;
-  // Called for every row in order with its logits [vocab] in device memory, valid during the call.
-  // Empty = only the last row's logits are computed.
-  std::function<Status(int64_t row, const float* logits)> on_logits;
 };
 
 class LanguageModel {
@@ -66,13 +59,21 @@ class LanguageModel {
   // Runs a prompt in chunks cut at multiples of kPrefillGrid of the cache's entries, and returns
   // the logits [vocab] of its last row in device memory, valid until the next pass.
   Result<const float*> prefill(const PrefillArgs& args);
+  // The same, one chunk at a time.
+  Result<PromptReader> prompt_reader(const PrefillArgs& args);
 
-  // Runs one generated token with the decode kernels; returns its logits, as above.
+  static constexpr int64_t kMaxBatch = Forward::kMaxSequences;
+  // Runs one generated token of each of up to kMaxBatch sequences in one pass with the decode
+  // kernels: the weights are read once for all, and each row has the bits that it has alone. The
+  // answer holds, in the order of the items, the logits [vocab] of each in device memory, or why
+  // that one could not be run; then its cache is as before, and the others have run. Valid until
+  // the next pass.
+  std::span<const SequenceLogits> decode_batch(std::span<const DecodeItem> items);
+  // A batch of one.
   Result<const float*> decode(int32_t token_id, KvCache& cache, const SequencePlan* plan = nullptr);
 
  private:
   LanguageModel() = default;
-  Result<const float*> run_chunk(const PrefillArgs& args, int64_t begin, int64_t end);
 
   std::unique_ptr<Checkpoint> checkpoint_;
   ModelConfig config_;
@@ -81,7 +82,8 @@ class LanguageModel {
   std::string norms_;  // digest of norm weights that are not the checkpoint's own, or empty
   Weights weights_;
   std::unique_ptr<Forward> forward_;
-  bool paged_in_ = false;  // the weights' pages, by warm_up() or by the first pass
+  std::vector<SequenceRows> batch_;  // of the last decode_batch(), kept for its memory
+  bool paged_in_ = false;            // the weights' pages, by warm_up() or by the first pass
 };
 
 }  // namespace suture

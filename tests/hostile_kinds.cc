@@ -122,13 +122,12 @@ Result<const float*> run_model(const Checkpoint& checkpoint) {
   SUTURE_ASSIGN_OR_RETURN(const auto cache, make_heap_kv_cache(device, config.kv_shape(), 8));
   const int32_t last = config.vocab_size - 1;
   const std::vector<int32_t> ids = {0, last, last / 2};
-  ForwardArgs pass;
-  pass.token_ids = ids;
-  pass.cache = cache.get();
-  SUTURE_RETURN_IF_ERROR(forward->run(pass));
-  pass.token_ids = std::span(ids).first(1);
-  pass.path = MatmulPath::kDecode;
-  return forward->run(pass);
+  SequenceRows rows;
+  rows.token_ids = ids;
+  rows.cache = cache.get();
+  SUTURE_RETURN_IF_ERROR(forward->run(rows, MatmulPath::kPrefill));
+  rows.token_ids = std::span(ids).first(1);
+  return forward->run(rows, MatmulPath::kDecode);
 }
 
 std::string problem_of_model(const fs::path& path, const fs::path& folder) {
