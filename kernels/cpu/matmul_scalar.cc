@@ -59,9 +59,22 @@ SUTURE_INLINE RowFloats rows_from_code(const void* bytes) {
   }
 }
 
+using RowHalfs = int16_t __attribute__((vector_size(4 * kRowLanes)));
+
+// Sums of two neighbouring 16-bit products.
+SUTURE_INLINE RowInts add_pairs(RowHalfs products) {
+  const auto both = reinterpret_cast<U32x8>(products);
+  return (reinterpret_cast<RowInts>(both << 16) >> 16) + (reinterpret_cast<RowInts>(both) >> 16);
+}
+
+// Even and odd bytes widened to 16 bits, which hold any product of a weight with an activation.
 SUTURE_INLINE RowInts dot_quads(RowInts sums, RowBytes w, int32_t quad) {
-  const I32x8 x = I32x8{} + quad;
-  return sums + dot_scalar(w, reinterpret_cast<I8x32>(x));
+  const auto words = reinterpret_cast<RowWords>(w);
+  const auto x = reinterpret_cast<RowWords>(RowInts{} + quad);
+  const auto even =
+      reinterpret_cast<RowHalfs>(words & 255) * (reinterpret_cast<RowHalfs>(x << 8) >> 8);
+  const auto odd = reinterpret_cast<RowHalfs>(words >> 8) * (reinterpret_cast<RowHalfs>(x) >> 8);
+  return sums + add_pairs(even) + add_pairs(odd);
 }
 SUTURE_INLINE RowInts dot_wide_quads(RowInts sums, RowBytes w, int32_t quad) {
   return dot_quads(sums, w, quad);
