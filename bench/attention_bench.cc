@@ -19,7 +19,7 @@ struct Heads {
 constexpr Heads kHeads[] = {{12, 2, 128}, {14, 2, 64}, {9, 3, 64}};  // 1.5B, 0.5B, 135M
 
 // `n_rows` last rows of a sequence of `n_entries`, on the benchmark's third argument of threads.
-void attend(benchmark::State& state, int64_t n_rows) {
+void attend(benchmark::State& state, int64_t n_rows, MatmulPath path) {
   const Heads heads = kHeads[state.range(0)];
   const int64_t n_entries = state.range(1);
   auto device = open_device("cpu", static_cast<int>(state.range(2)));
@@ -59,7 +59,8 @@ void attend(benchmark::State& state, int64_t n_rows) {
                            .n_heads = heads.n_heads,
                            .shape = shape,
                            .scale = 1 / std::sqrt(static_cast<float>(heads.head_dim)),
-                           .segments = segments};
+                           .segments = segments,
+                           .path = path};
   for (auto _ : state) {
     SUTURE_CHECK(attention(**stream, args).has_value(), "n_rows={}", n_rows);
     benchmark::ClobberMemory();
@@ -67,10 +68,12 @@ void attend(benchmark::State& state, int64_t n_rows) {
   const double seen = static_cast<double>(n_rows * (2 * n_entries - n_rows + 1)) / 2;
   state.counters["flop"] = benchmark::Counter(4 * seen * heads.n_heads * heads.head_dim,
                                               benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["kv"] = benchmark::Counter(static_cast<double>(slab.size()),
+                                            benchmark::Counter::kIsIterationInvariantRate);
 }
 
-void decode(benchmark::State& state) { attend(state, 1); }
-void prefill(benchmark::State& state) { attend(state, 512); }
+void decode(benchmark::State& state) { attend(state, 1, MatmulPath::kDecode); }
+void prefill(benchmark::State& state) { attend(state, 512, MatmulPath::kPrefill); }
 
 BENCHMARK(decode)
     ->ArgNames({"heads", "history", "threads"})

@@ -50,7 +50,7 @@ Status attention(Stream& stream, const AttentionArgs& args) {
   SUTURE_RETURN_IF_ERROR(check_attention(args));
   if (args.n_rows == 0) return {};
   switch (stream.kind()) {
-    case DeviceKind::kCpu: attention_cpu(as_cpu(stream), args); return {};
+    case DeviceKind::kCpu: return attention_cpu(as_cpu(stream), args);
     case DeviceKind::kCuda: break;
   }
   return no_such_backend(kOp);

@@ -14,6 +14,7 @@
 #include "kernels/device.h"
 #include "kernels/kv_layout.h"
 #include "kernels/kv_rows.h"
+#include "kernels/matmul.h"
 
 namespace suture {
 
@@ -50,6 +51,9 @@ struct AttentionArgs {
   float score_cap = 0;  // cap * tanh(score / cap) before the gain; 0 = none
   int64_t window = 0;   // entry visible only if p - position < window; 0 = none
   std::span<const AttentionSegment> segments;  // host memory, merged in this order
+  // What the rows are, as for their matrix products: the sums of generated rows run in another
+  // order, which suits few queries.
+  MatmulPath path = MatmulPath::kPrefill;
 };
 
 Status attention(Stream& stream, const AttentionArgs& args);

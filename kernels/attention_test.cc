@@ -16,6 +16,7 @@
 namespace suture {
 namespace {
 
+constexpr MatmulPath kPaths[] = {MatmulPath::kPrefill, MatmulPath::kDecode};
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
@@ -38,6 +39,11 @@ struct Call {
     sequences.push_back(&sequence);
     return segments.emplace_back(
         AttentionSegment{.kv = sequence.view(), .begin = begin, .end = end});
+  }
+
+  Call& with(MatmulPath path) {
+    args.path = path;
+    return *this;
   }
 
   std::vector<float> run(int threads = 2) { return run_rows(0, args.n_rows, threads); }
@@ -114,7 +120,8 @@ std::vector<double> reference(const Call& call, int64_t row, int32_t head) {
   return out;
 }
 
-void expect_reference(Call& call, int threads = 2) {
+// Of prompts or generated rows.
+void expect_reference_on(Call& call, int threads) {
   const std::vector<float> out = call.run(threads);
   const int64_t dim = call.args.shape.head_dim;
   for (int64_t row = 0; row < call.args.n_rows; ++row) {
@@ -126,6 +133,13 @@ void expect_reference(Call& call, int threads = 2) {
             << "row " << row << " head " << head << " channel " << c;
       }
     }
+  }
+}
+
+void expect_reference(Call& call, int threads = 2) {
+  for (const MatmulPath path : kPaths) {
+    SCOPED_TRACE(path == MatmulPath::kDecode ? "generated" : "prompt");
+    expect_reference_on(call.with(path), threads);
   }
 }
 
@@ -226,15 +240,17 @@ TEST(AttentionTest, InfinitelyNegativeGainIsTheSegmentNotListed) {
   std::mt19937 random(6);
   const KvShape shape{1, 2, 64, DType::kF16};
   TestSequence own(shape, 400, random), slave(shape, 400, random);
-  for (int32_t n_rows : {1, 40}) {
-    Call call(shape, 6, rising(400 - n_rows, n_rows), random);
-    call.add(own, 0, 400);
-    const std::vector<float> alone = call.run();
-    const std::vector<float> gains(6, -kInfinity);
-    call.add(slave, 0, 400).log_gain = gains.data();
-    expect_same_bits(alone, call.run());
-    std::swap(call.segments[0], call.segments[1]);
-    expect_same_bits(alone, call.run());
+  for (const MatmulPath path : kPaths) {
+    for (int32_t n_rows : {1, 40}) {
+      Call call(shape, 6, rising(400 - n_rows, n_rows), random);
+      call.with(path).add(own, 0, 400);
+      const std::vector<float> alone = call.run();
+      const std::vector<float> gains(6, -kInfinity);
+      call.add(slave, 0, 400).log_gain = gains.data();
+      expect_same_bits(alone, call.run());
+      std::swap(call.segments[0], call.segments[1]);
+      expect_same_bits(alone, call.run());
+    }
   }
 }
 
@@ -264,10 +280,11 @@ TEST(AttentionTest, EntriesAfterTheLagLeaveNoTrace) {
   std::mt19937 random(8);
   const KvShape shape{1, 2, 64, DType::kF16};
   constexpr int64_t kLag = 3, kChanged = 200;  // entry 200 first takes part for the query at 203
-  for (float change : {1.5f, kNan, kInfinity}) {
+  for (int variant = 0; variant < 6; ++variant) {
+    const float change = variant / 2 == 0 ? 1.5f : variant / 2 == 1 ? kNan : kInfinity;
     TestSequence own(shape, 300, random), slave(shape, 300, random);
     Call call(shape, 8, rising(150, 100), random);
-    call.add(own, 0, 300);
+    call.with(kPaths[variant % 2]).add(own, 0, 300);
     call.add(slave, 0, 300).lag = kLag;
     const std::vector<float> before = call.run();
     for (int64_t i = kChanged * slave.width(); i < 300 * slave.width(); ++i) {
@@ -308,26 +325,54 @@ TEST(AttentionTest, RowsHaveVisibleEndsOfTheirOwn) {
   expect_same_bits(whole, parts);
 }
 
-TEST(AttentionTest, RowsDoNotDependOnChunksOrThreads) {
+// Rows in one call, in several, and by any number of threads.
+void check_chunks_and_threads(int32_t n_kv_heads, int32_t head_dim, MatmulPath path) {
   std::mt19937 random(9);
-  for (int32_t n_kv_heads : {1, 3}) {
-    const KvShape shape{1, n_kv_heads, 64, DType::kF16};
-    TestSequence own(shape, 900, random), prefix(shape, 500, random);
-    Call call(shape, n_kv_heads * 3, rising(777, 123), random);
-    call.args.window = 800;
-    call.add(prefix, 0, 500).visibility = Visibility::kAlways;
-    call.add(own, 0, 900);
-    const std::vector<float> all = call.run(1);
-    expect_same_bits(all, call.run(2));
-    expect_same_bits(all, call.run(5));
-    for (int64_t chunk : {1, 2, 50}) {
-      std::vector<float> joined;
-      for (int64_t row = 0; row < 123; row += chunk) {
-        const auto part = call.run_rows(row, std::min<int64_t>(row + chunk, 123));
-        joined.insert(joined.end(), part.begin(), part.end());
-      }
-      expect_same_bits(all, joined);
+  const KvShape shape{1, n_kv_heads, head_dim, DType::kF16};
+  TestSequence own(shape, 900, random), prefix(shape, 500, random);
+  Call call(shape, n_kv_heads * 3, rising(777, 123), random);
+  call.args.window = 800;
+  call.with(path).add(prefix, 0, 500).visibility = Visibility::kAlways;
+  call.add(own, 0, 900);
+  const std::vector<float> all = call.run(1);
+  expect_same_bits(all, call.run(2));
+  expect_same_bits(all, call.run(5));
+  for (int64_t chunk : {1, 2, 50}) {
+    std::vector<float> joined;
+    for (int64_t row = 0; row < 123; row += chunk) {
+      const auto part = call.run_rows(row, std::min<int64_t>(row + chunk, 123));
+      joined.insert(joined.end(), part.begin(), part.end());
     }
+    expect_same_bits(all, joined);
+  }
+}
+
+TEST(AttentionTest, RowsDoNotDependOnChunksOrThreads) {
+  for (const MatmulPath path : kPaths) {
+    for (int32_t n_kv_heads : {1, 3}) {
+      check_chunks_and_threads(n_kv_heads, 64, path);
+      check_chunks_and_threads(n_kv_heads, 20, path);
+    }
+  }
+}
+
+// More spans than are listed, and merged, at a time.
+TEST(AttentionTest, HistoriesOfManySpansAreMergedInPortions) {
+  std::mt19937 random(13);
+  const KvShape shape{1, 1, 8, DType::kF16};
+  TestSequence own(shape, 20000, random);
+  for (const MatmulPath path : kPaths) {
+    Call call(shape, 2, rising(19990, 10), random);
+    call.with(path).add(own, 0, 20000);
+    expect_reference_on(call, 2);
+    const std::vector<float> all = call.run(2);
+    expect_same_bits(all, call.run(1));
+    std::vector<float> joined;
+    for (int64_t row = 0; row < 10; ++row) {
+      const auto part = call.run_rows(row, row + 1);
+      joined.insert(joined.end(), part.begin(), part.end());
+    }
+    expect_same_bits(all, joined);
   }
 }
 
@@ -335,11 +380,13 @@ TEST(AttentionTest, GrowingHistoryLeavesEarlierRowsUntouched) {
   std::mt19937 random(10);
   const KvShape shape{1, 2, 64, DType::kF16};
   TestSequence own(shape, 700, random);
-  Call call(shape, 4, rising(200, 60), random);
-  call.add(own, 0, 260);
-  const std::vector<float> early = call.run();
-  call.segments[0].end = 700;
-  expect_same_bits(early, call.run());
+  for (const MatmulPath path : kPaths) {
+    Call call(shape, 4, rising(200, 60), random);
+    call.with(path).add(own, 0, 260);
+    const std::vector<float> early = call.run();
+    call.segments[0].end = 700;
+    expect_same_bits(early, call.run());
+  }
 }
 
 TEST(AttentionTest, TwoSegmentsAgreeWithOne) {

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
-#include <vector>
 
 #include "kernels/cpu/cpu_stream.h"
 #include "kernels/device.h"
@@ -56,34 +54,6 @@ TEST(IsaTest, AnOverrideLowersButNeverRaises) {
   EXPECT_LE(limited_isa("avx512_vnni").value(), best_isa());
   EXPECT_EQ(limited_isa("neon").error().code, ErrorCode::kInvalidArgument);
   for (Isa isa : kAllIsas) EXPECT_EQ(limited_isa(isa_name(isa)).value(), std::min(isa, best_isa()));
-}
-
-TEST(ThreadPoolTest, CoversEveryItemOnceForAnyNumberOfWorkers) {
-  for (int threads : {1, 2, 3, 5}) {
-    ThreadPool pool(threads);
-    for (int64_t n : {0, 1, 2, 7, 64, 1000}) {
-      for (int64_t grain : {1, 4, 32}) {
-        std::vector<std::atomic<int>> seen(static_cast<size_t>(n));
-        pool.parallel_for(n, grain, [&](int64_t begin, int64_t end, int worker) {
-          EXPECT_TRUE(begin % grain == 0 && worker >= 0 && worker < threads);
-          for (int64_t i = begin; i < end; ++i) ++seen[static_cast<size_t>(i)];
-        });
-        EXPECT_TRUE(std::all_of(seen.begin(), seen.end(), [](const auto& s) { return s == 1; }));
-      }
-    }
-  }
-}
-
-TEST(ThreadPoolTest, ResultsOfAllWorkersAreVisibleAfterEachOfManyCalls) {
-  ThreadPool pool(3);
-  std::vector<int64_t> values(300, 0);  // plain memory: the pool alone orders the accesses
-  for (int64_t round = 1; round <= 2000; ++round) {
-    pool.parallel_for(300, [&](int64_t begin, int64_t end, int) {
-      for (int64_t i = begin; i < end; ++i) values[static_cast<size_t>(i)] += i;
-    });
-    ASSERT_EQ(values[299], 299 * round);
-    ASSERT_EQ(values[150], 150 * round);
-  }
 }
 
 }  // namespace

@@ -248,6 +248,7 @@ Status Forward::State::attend(const ForwardSequence& sequence, int32_t layer) {
     args.scale = config.attention_scale;
     args.score_cap = config.score_cap;
     args.window = config.layer_rules[static_cast<size_t>(layer)].window;
+    args.path = path;
     args.segments = segments;
     SUTURE_RETURN_IF_ERROR(attention(stream, args));
     for (AttentionSegment& segment : segments)

@@ -8,6 +8,7 @@
 #define SUTURE_KERNELS_CPU_ATTENTION_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
@@ -30,6 +31,24 @@ inline constexpr int64_t kQuarterLanes = hn::MaxLanes(Quarter());  // 1 on a CPU
 
 // Queries that share each load of K or V; with two vectors of entries they fill the registers.
 inline constexpr int kMaxQueries = HWY_TARGET <= HWY_AVX3 ? 8 : 6;
+
+// What will be needed next, fetched bit by bit while something else is in use.
+class Prefetcher {
+ public:
+  static constexpr int64_t kLine = 64;
+
+  Prefetcher() = default;
+  Prefetcher(const void* begin, int64_t bytes)
+      : next_(static_cast<const char*>(begin)), end_(next_ + (begin != nullptr ? bytes : 0)) {}
+
+  HWY_INLINE void fetch(int64_t lines) {
+    for (int64_t i = 0; i < lines && next_ < end_; ++i, next_ += kLine) hwy::Prefetch(next_);
+  }
+
+ private:
+  const char* next_ = nullptr;
+  const char* end_ = nullptr;
+};
 
 template <class D>
 HWY_INLINE hn::Vec<D> load_f32(D d, const float* source) {
@@ -87,6 +106,7 @@ void convert_rows(const T* rows, int lo, int hi, int64_t dim, float* values) {
 // scores[i][j] = queries[i] . keys[:, j] for the 32 entries of a block.
 template <int kCount>
 void score_queries(int count, const float* queries, const float* keys, int64_t dim, float* scores) {
+  const int64_t stride = query_stride(dim);
   if (count < kCount) {
     if constexpr (kCount > 1) score_queries<kCount - 1>(count, queries, keys, dim, scores);
     return;
@@ -101,7 +121,7 @@ void score_queries(int count, const float* queries, const float* keys, int64_t d
       const auto key1 = hn::LoadU(d, keys + c * kKvBlockTokens + j + kLanes);
 #pragma GCC unroll 8
       for (int i = 0; i < kCount; ++i) {
-        const auto query = hn::Set(d, queries[i * dim + c]);
+        const auto query = hn::Set(d, queries[i * stride + c]);
         sum0[i] = hn::MulAdd(query, key0, sum0[i]);
         sum1[i] = hn::MulAdd(query, key1, sum1[i]);
       }
@@ -143,14 +163,16 @@ HWY_INLINE void accumulate_columns(D d, const float* weights, const T* values, i
 }
 
 template <int kCount, class T>
-void accumulate(int count, const float* weights, const T* values, int64_t dim, int n, float* acc) {
+void accumulate(int count, const float* weights, const T* values, int64_t dim, int n, float* acc,
+                Prefetcher& next) {
   if (count < kCount) {
-    if constexpr (kCount > 1) accumulate<kCount - 1>(count, weights, values, dim, n, acc);
+    if constexpr (kCount > 1) accumulate<kCount - 1>(count, weights, values, dim, n, acc, next);
     return;
   }
   const F32 d;
   int64_t c = 0;
   for (; c + 2 * kLanes <= dim; c += 2 * kLanes) {
+    next.fetch(n * 2 * kLanes * static_cast<int64_t>(sizeof(T)) / Prefetcher::kLine);
     accumulate_columns<kCount, 2>(d, weights, values + c, dim, n, acc + c);
   }
   for (; c + kLanes <= dim; c += kLanes) {
@@ -214,8 +236,11 @@ inline void merge_slot(const SoftmaxState& into, int64_t to, const SoftmaxState&
     return;
   }
   const float max = std::max(into.max[to], from.max[slot]);
-  const float keep = exp_scalar(into.max[to] - max);
-  const float take = exp_scalar(from.max[slot] - max);
+  // One of them is exp(0).
+  const bool kept = into.max[to] == max;
+  const float other = exp_scalar((kept ? from.max[slot] : into.max[to]) - max);
+  const float keep = kept ? 1.0f : other;
+  const float take = kept ? other : 1.0f;
   into.max[to] = max;
   into.sum[to] = into.sum[to] * keep + from.sum[slot] * take;
   for (int64_t c = 0; c < dim; ++c) target[c] = target[c] * keep + source[c] * take;

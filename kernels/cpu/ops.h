@@ -13,7 +13,7 @@
 
 namespace suture {
 
-void attention_cpu(CpuStream& stream, const AttentionArgs& args);
+Status attention_cpu(CpuStream& stream, const AttentionArgs& args);
 void kv_append_cpu(CpuStream& stream, const KvAppendArgs& args);
 void kv_gather_cpu(CpuStream& stream, const KvGatherArgs& args);
 void kv_map_cpu(CpuStream& stream, const KvMapArgs& args);
