@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "kernels/test_kv.h"
+#include "kernels/test_targets.h"
 
 namespace suture {
 namespace {
@@ -55,21 +56,26 @@ TEST(KvRowsTest, RowsLieWhereTheLayoutSays) {
   }
 }
 
-// Stores one value and reads it back.
+// Stores a row of one value and reads it back.
 float through(DType dtype, float x) {
-  const KvShape shape{1, 1, 1, dtype};
+  constexpr int32_t kDim = 21;  // whole vectors and a rest
+  const KvShape shape{1, 1, kDim, dtype};
   std::vector<std::byte> slab(static_cast<size_t>(shape.block_bytes()));
   const uint32_t block = 0;
   const KvLayerView kv{slab.data(), &block};
-  float key = 0, value = 0;
+  const std::vector<float> row(kDim, x);
+  std::vector<float> key(kDim), value(kDim);
   auto stream = cpu_stream(1);
-  EXPECT_TRUE(kv_append(*stream, {&x, &x, 1, 7, shape, kv}).has_value());
-  EXPECT_TRUE(kv_gather(*stream, {&key, &value, 7, 8, shape, kv}).has_value());
-  EXPECT_EQ(std::bit_cast<uint32_t>(key), std::bit_cast<uint32_t>(value));
-  return key;
+  EXPECT_TRUE(kv_append(*stream, {row.data(), row.data(), 1, 7, shape, kv}).has_value());
+  EXPECT_TRUE(kv_gather(*stream, {key.data(), value.data(), 7, 8, shape, kv}).has_value());
+  for (size_t i = 0; i < kDim; ++i) {
+    EXPECT_EQ(std::bit_cast<uint32_t>(key[i]), std::bit_cast<uint32_t>(value[i]));
+    EXPECT_TRUE(key[i] == key[0] || (std::isnan(key[i]) && std::isnan(x))) << i;
+  }
+  return key[0];
 }
 
-TEST(KvRowsTest, HalvesRoundToNearestEven) {
+void check_halves() {
   const float ulp = std::ldexp(1.0f, -10);
   EXPECT_EQ(through(DType::kF16, 1 + ulp / 2), 1.0f);
   EXPECT_EQ(through(DType::kF16, 1 + 3 * ulp / 2), 1 + 2 * ulp);
@@ -80,6 +86,8 @@ TEST(KvRowsTest, HalvesRoundToNearestEven) {
   EXPECT_EQ(through(DType::kF16, std::ldexp(1.0f, -25)), 0.0f);
   EXPECT_TRUE(std::isnan(through(DType::kF16, std::nanf(""))));
 }
+
+TEST(KvRowsTest, HalvesRoundToNearestEven) { for_each_target(check_halves); }
 
 TEST(KvRowsTest, BrainFloatsRoundToNearestEven) {
   const float ulp = std::ldexp(1.0f, -7);

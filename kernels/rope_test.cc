@@ -6,6 +6,7 @@
 #include <complex>
 
 #include "kernels/test_kv.h"
+#include "kernels/test_targets.h"
 
 namespace suture {
 namespace {
@@ -19,13 +20,13 @@ std::vector<float> usual_frequencies(int32_t head_dim) {
   return frequencies;
 }
 
-TEST(RopeTest, TurnsPairsAsComplexNumbers) {
+void check_turning(int32_t dim) {
   std::mt19937 random(1);
-  constexpr int32_t kDim = 64, kHeads = 3;
+  constexpr int32_t kHeads = 3;
   const std::vector<int32_t> positions = {0, 1, 7, -5, 8000, 131000};
   const int64_t n_rows = std::ssize(positions);
-  const auto x = random_values(random, n_rows * kHeads * kDim);
-  const auto frequencies = usual_frequencies(kDim);
+  const auto x = random_values(random, n_rows * kHeads * dim);
+  const auto frequencies = usual_frequencies(dim);
   for (RopePairing pairing : {RopePairing::kHalves, RopePairing::kNeighbours}) {
     std::vector<float> out(x.size());
     const RopeArgs args{.x = x.data(),
@@ -37,15 +38,15 @@ TEST(RopeTest, TurnsPairsAsComplexNumbers) {
                         .pairing = pairing,
                         .n_rows = n_rows,
                         .n_heads = kHeads,
-                        .head_dim = kDim};
+                        .head_dim = dim};
     ASSERT_TRUE(rope(*cpu_stream(2), args).has_value());
     for (size_t row = 0; row < positions.size(); ++row) {
       for (size_t head = 0; head < kHeads; ++head) {
-        for (size_t i = 0; i < kDim / 2; ++i) {
+        for (size_t i = 0; i < static_cast<size_t>(dim) / 2; ++i) {
           const bool halves = pairing == RopePairing::kHalves;
-          const size_t base = (row * kHeads + head) * kDim;
+          const size_t base = (row * kHeads + head) * static_cast<size_t>(dim);
           const size_t a = base + (halves ? i : 2 * i);
-          const size_t b = base + (halves ? i + kDim / 2 : 2 * i + 1);
+          const size_t b = base + (halves ? i + static_cast<size_t>(dim) / 2 : 2 * i + 1);
           const double angle = (positions[row] - 3) * static_cast<double>(frequencies[i]);
           const auto turned = std::complex<double>(x[a], x[b]) * std::polar(1.25, angle);
           ASSERT_NEAR(out[a], turned.real(), 1e-6) << "row " << row << " pair " << i;
@@ -54,6 +55,12 @@ TEST(RopeTest, TurnsPairsAsComplexNumbers) {
       }
     }
   }
+}
+
+TEST(RopeTest, TurnsPairsAsComplexNumbers) {
+  for_each_target([] {
+    for (const int32_t dim : {2, 20, 64, 128, 256}) check_turning(dim);
+  });
 }
 
 TEST(RopeTest, ShiftIsTheSameAsOtherPositionsAndWorksInPlace) {

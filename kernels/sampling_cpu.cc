@@ -20,20 +20,34 @@ bool better(const Candidate& a, const Candidate& b) {
   return a.value > b.value || (a.value == b.value && a.id < b.id);
 }
 
+// Whether one of the logits may belong to the best. NaN counts as one that may.
+bool may_be_better(const float* logits, int64_t n, float worst) {
+  int above = 0;
+  for (int64_t i = 0; i < n; ++i) above |= static_cast<int>(!(logits[i] <= worst));
+  return above != 0;
+}
+
 }  // namespace
 
 void top_k_cpu(const float* logits, int64_t n, int64_t k, int32_t* ids, float* values) {
-  std::vector<Candidate> heap;  // the best so far, the worst of them in front
-  heap.reserve(static_cast<size_t>(k));
-  for (int32_t id = 0; id < n; ++id) {
-    const Candidate candidate{std::isnan(logits[id]) ? kLowest : logits[id], id};
-    if (static_cast<int64_t>(heap.size()) == k) {
-      if (!better(candidate, heap.front())) continue;
-      std::pop_heap(heap.begin(), heap.end(), better);
-      heap.pop_back();
+  constexpr int64_t kBlock = 64;             // nearly all of which hold nothing better
+  thread_local std::vector<Candidate> heap;  // the best so far, the worst of them in front
+  heap.clear();
+  const auto is_full = [&] { return static_cast<int64_t>(heap.size()) == k; };
+  for (int64_t block = 0; block < n; block += kBlock) {
+    const int64_t end = std::min(block + kBlock, n);
+    if (is_full() && !may_be_better(logits + block, end - block, heap.front().value)) continue;
+    for (int64_t id = block; id < end; ++id) {
+      const Candidate candidate{std::isnan(logits[id]) ? kLowest : logits[id],
+                                static_cast<int32_t>(id)};
+      if (is_full()) {
+        if (!better(candidate, heap.front())) continue;
+        std::pop_heap(heap.begin(), heap.end(), better);
+        heap.pop_back();
+      }
+      heap.push_back(candidate);
+      std::push_heap(heap.begin(), heap.end(), better);
     }
-    heap.push_back(candidate);
-    std::push_heap(heap.begin(), heap.end(), better);
   }
   std::sort_heap(heap.begin(), heap.end(), better);
   for (int64_t i = 0; i < k; ++i) {

@@ -45,6 +45,17 @@ TEST(TopKTest, NanCountsAsMinusInfinity) {
   EXPECT_EQ(values, (std::vector<float>{-5, -kInfinity, -kInfinity, -kInfinity}));
 }
 
+TEST(TopKTest, NanAmongManyIsPassedOver) {
+  std::vector<float> logits(1000, std::nanf(""));
+  logits[700] = -3;
+  logits[900] = -2;
+  std::vector<int32_t> ids(3);
+  std::vector<float> values(3);
+  ASSERT_TRUE(top_k(*cpu_stream(1), logits.data(), 1000, 3, ids.data(), values.data()).has_value());
+  EXPECT_EQ(ids, (std::vector<int32_t>{900, 700, 0}));
+  EXPECT_EQ(values, (std::vector<float>{-2, -3, -kInfinity}));
+}
+
 TEST(TopKTest, RefusesMoreThanThereAre) {
   const float logit = 1;
   int32_t id = 0;

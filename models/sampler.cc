@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -15,14 +16,13 @@ namespace suture {
 
 namespace {
 
-// The distinct tokens that the penalty applies to, sorted.
-std::vector<int32_t> repeated_tokens(std::span<const int32_t> text, int64_t window) {
+// ids = the distinct tokens that the penalty applies to, sorted.
+void find_repeated(std::span<const int32_t> text, int64_t window, std::vector<int32_t>& ids) {
   const auto size = window < 0 ? text.size() : std::min(text.size(), static_cast<size_t>(window));
   const auto last = text.last(size);
-  std::vector<int32_t> ids(last.begin(), last.end());
+  ids.assign(last.begin(), last.end());
   std::ranges::sort(ids);
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-  return ids;
 }
 
 }  // namespace
@@ -65,8 +65,10 @@ double counter_uniform(uint64_t seed, uint64_t position) {
 
 size_t pick_candidate(std::span<const float> logits, const SamplingOptions& options,
                       double uniform) {
-  SUTURE_CHECK(!logits.empty(), "no candidates");
-  std::vector<double> cumulative(logits.size());  // of weights relative to the best candidate
+  SUTURE_CHECK(!logits.empty() && logits.size() <= kMaxCandidates, "{} candidates", logits.size());
+  std::array<double, kMaxCandidates> room;
+  // Of weights relative to the best candidate.
+  const auto cumulative = std::span(room).first(logits.size());
   double sum = 0;
   for (size_t i = 0; i < logits.size(); ++i) {
     const double below_best = static_cast<double>(logits[i]) - logits[0];
@@ -93,6 +95,7 @@ struct Sampler::State {
   // Made when a penalty is first asked for.
   std::unique_ptr<Buffer> penalized;  // float [vocab]
   std::unique_ptr<Buffer> repeated;   // int32 [vocab]
+  std::vector<int32_t> repeated_ids;  // keeps its memory from token to token
 };
 
 Sampler::Sampler(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -116,7 +119,8 @@ Result<const float*> Sampler::penalized(Stream& stream, const float* logits,
                                         const SamplingOptions& options,
                                         std::span<const int32_t> text) {
   if (options.repetition_penalty == 1) return logits;
-  const auto ids = repeated_tokens(text, options.repetition_window);
+  std::vector<int32_t>& ids = state_->repeated_ids;
+  find_repeated(text, options.repetition_window, ids);
   const auto vocab = static_cast<size_t>(state_->vocab_size);
   if (ids.empty() || ids.size() > vocab) return logits;
   if (!state_->penalized) {
@@ -141,12 +145,13 @@ Result<int32_t> Sampler::sample(Stream& stream, const float* logits, const Sampl
   const auto k = static_cast<size_t>(std::min(wanted, state_->vocab_size));
   SUTURE_RETURN_IF_ERROR(top_k(stream, logits, state_->vocab_size, static_cast<int64_t>(k),
                                state_->ids->as<int32_t>(), state_->values->as<float>()));
-  std::vector<int32_t> ids(k);
-  std::vector<float> values(k);
+  std::array<int32_t, kMaxCandidates> id_room;
+  std::array<float, kMaxCandidates> value_room;
+  const auto ids = std::span(id_room).first(k);
+  const auto values = std::span(value_room).first(k);
+  SUTURE_RETURN_IF_ERROR(stream.copy_to_host(std::as_writable_bytes(ids), state_->ids->data()));
   SUTURE_RETURN_IF_ERROR(
-      stream.copy_to_host(std::as_writable_bytes(std::span(ids)), state_->ids->data()));
-  SUTURE_RETURN_IF_ERROR(
-      stream.copy_to_host(std::as_writable_bytes(std::span(values)), state_->values->data()));
+      stream.copy_to_host(std::as_writable_bytes(values), state_->values->data()));
   SUTURE_RETURN_IF_ERROR(stream.synchronize());
   if (!std::isfinite(values[0])) {
     return fail(ErrorCode::kInvalidArgument,
