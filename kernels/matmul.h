@@ -28,7 +28,7 @@ struct WeightView {
 // Which kernel computes a row. The choice follows from what the row is (prompt or generated),
 // never from how many rows run together, so that a row has the same bits in every batch.
 enum class MatmulPath : uint8_t {
-  kPrefill,  // weights dequantised panel by panel, float32 products: arithmetic-bound
+  kPrefill,  // weights unpacked panel by panel for many rows: arithmetic-bound
   kDecode,   // activations quantised to 8 bits, integer dot products: bandwidth-bound
 };
 

@@ -19,15 +19,7 @@ const MatmulKernels& matmul_kernels(Isa isa) {
 
 Status matmul_cpu(Stream& stream, const MatmulGroupArgs& args) {
   CpuStream& cpu = as_cpu(stream);
-  if (args.path == MatmulPath::kDecode) return decode_cpu(cpu, args);
-  for (const MatmulPart& part : args.parts) {
-    if (part.w.rows == 0) continue;
-    if (part.w.layout == WeightLayout::kTiles)
-      return fail(ErrorCode::kUnsupported, "prompts with packed weights", "matmul");
-    SUTURE_RETURN_IF_ERROR(
-        prefill_cpu(cpu, {args.x, part.w, part.bias, part.out, args.n_rows, args.path}));
-  }
-  return {};
+  return args.path == MatmulPath::kDecode ? decode_cpu(cpu, args) : prefill_cpu(cpu, args);
 }
 
 void dequantise_cpu(DType dtype, const std::byte* source, int64_t elements, float* target) {

@@ -83,7 +83,7 @@ void add_score_command(CLI::App& app, CommandContext& context) {
       ->check(CLI::Range(0, 1 << 20));
   command
       ->add_option("--kernels", options->kernels,
-                   "Read with the kernels of prompts (float32) or of generated tokens (8-bit)")
+                   "Read with the kernels of prompts or of generated tokens (8-bit)")
       ->check(CLI::IsMember({"prefill", "decode"}));
   context.set_action(command, [options] { return run_score(*options); });
 }

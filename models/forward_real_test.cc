@@ -3,11 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
 #include <ostream>
 
+#include "kernels/cpu/isa.h"
 #include "kernels/sampling.h"
 #include "models/test_models.h"
 #include "models/test_real_models.h"
@@ -37,13 +41,29 @@ class ForwardRealTest : public ::testing::TestWithParam<RealModel> {
  protected:
   void SetUp() override {
     SUTURE_REQUIRE_REAL_MODEL(GetParam().name);
-    auto model = LanguageModel::load(real_model_path(GetParam().name), {.threads = 0});
-    ASSERT_TRUE(model) << model.error().message();
-    model_ = std::move(*model);
+    load();
     std::ifstream file(std::string(SUTURE_TEST_DATA_DIR) + "/real/" + GetParam().golden);
     golden_ = nlohmann::json::parse(file);
     ASSERT_GE(golden_["prompts"].size(), 8u);
     scratch_ = model_->device().allocate(sizeof(float)).value();
+  }
+
+  void TearDown() override {
+    if (isa_before_) ::setenv("SUTURE_ISA", isa_before_->c_str(), 1);
+  }
+
+  void load() {
+    auto model = LanguageModel::load(real_model_path(GetParam().name), {.threads = 0});
+    ASSERT_TRUE(model) << model.error().message();
+    model_ = std::move(*model);
+  }
+
+  // Loads the model again for instructions up to `isa`.
+  void load_for(Isa isa) {
+    const Isa now = isa_from_environment().value();
+    isa_before_ = isa_name(now);
+    ::setenv("SUTURE_ISA", std::string(isa_name(std::min(isa, now))).c_str(), 1);
+    load();
   }
 
   double log_sum_exp_of(const float* logits) {
@@ -84,9 +104,28 @@ class ForwardRealTest : public ::testing::TestWithParam<RealModel> {
     check_last(prompt, logits_at(static_cast<int64_t>(expected.size())), limits);
   }
 
+  // Terms of token_nll with K/V as the product has them.
+  std::vector<double> token_nll(const std::vector<int32_t>& ids, MatmulPath path) {
+    std::vector<double> terms;
+    auto cache = model_->make_cache(kCapacity).value();
+    PrefillArgs args;
+    args.token_ids = ids;
+    args.cache = cache.get();
+    args.path = path;
+    args.on_logits = [&](int64_t row, const float* logits) -> Status {
+      const auto next = static_cast<size_t>(row) + 1;
+      if (next < ids.size())
+        terms.push_back(log_sum_exp_of(logits) - to_host(*model_, logits + ids[next], 1)[0]);
+      return {};
+    };
+    EXPECT_TRUE(model_->prefill(args));
+    return terms;
+  }
+
   std::unique_ptr<LanguageModel> model_;
   std::unique_ptr<Buffer> scratch_;
   nlohmann::json golden_;
+  std::optional<std::string> isa_before_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Models, ForwardRealTest,
@@ -98,8 +137,9 @@ INSTANTIATE_TEST_SUITE_P(Models, ForwardRealTest,
                            return std::filesystem::path(test.param.golden).stem().string();
                          });
 
-// With float32 K/V nothing is rounded but sums.
+// With float32 products and K/V nothing is rounded but sums.
 TEST_P(ForwardRealTest, Float32PassMatchesTheReference) {
+  load_for(Isa::kAvx512);
   constexpr Limits kLimits = {2e-3, 2e-3, 5e-3, 1e-3};
   ModelConfig config = model_->config();
   config.kv_dtype = DType::kF32;
@@ -130,10 +170,29 @@ TEST_P(ForwardRealTest, Float32PassMatchesTheReference) {
   }
 }
 
-// As the product runs: K/V rounded to 16 bits, generated tokens with 8-bit activations. Then greedy
-// choices may part from the reference, but only where it hardly prefers its own.
-TEST_P(ForwardRealTest, HalfPrecisionCacheAndQuantisedDecodingStayClose) {
-  constexpr Limits kLimits = {0.06, 0.02, 0, 0};  // twice what was seen
+// As the product runs: K/V rounded to 16 bits, and prompts with the products that this machine does
+// fastest: 8-bit activations or bf16. Limits are relative.
+TEST_P(ForwardRealTest, PromptsStayCloseToTheReference) {
+  double sum = 0, expected_sum = 0;  // of all prompts, first terms left out
+  for (const auto& prompt : golden_["prompts"]) {
+    SCOPED_TRACE(prompt["name"]);
+    const auto ids = prompt["ids"].get<std::vector<int32_t>>();
+    const auto expected = prompt["token_nll"].get<std::vector<double>>();
+    const auto terms = token_nll(ids, MatmulPath::kPrefill);
+    ASSERT_EQ(terms.size(), expected.size());
+    const double own = std::accumulate(terms.begin() + 1, terms.end(), 0.0);
+    const double reference = std::accumulate(expected.begin() + 1, expected.end(), 0.0);
+    EXPECT_NEAR(own / reference, 1, ids.size() < 40 ? 0.03 : 0.02);
+    sum += own;
+    expected_sum += reference;
+  }
+  EXPECT_NEAR(sum / expected_sum, 1, 0.01);
+}
+
+// Generated tokens have 8-bit activations. Greedy choices may part from the reference, but only
+// where it hardly prefers its own.
+TEST_P(ForwardRealTest, GreedyChoicesPartOnlyWhereTheReferenceIsUnsure) {
+  constexpr Limits kLimits = {0.8, 0.8, 0, 0};
   constexpr double kUnsureMargin = 0.3;
   for (const auto& prompt : golden_["prompts"]) {
     SCOPED_TRACE(prompt["name"]);
@@ -158,35 +217,17 @@ TEST_P(ForwardRealTest, HalfPrecisionCacheAndQuantisedDecodingStayClose) {
   }
 }
 
-class PositionZeroTest : public ForwardRealTest {
- protected:
-  // Terms of token_nll with K/V as the product has them.
-  std::vector<double> token_nll(const std::vector<int32_t>& ids, MatmulPath path) {
-    std::vector<double> terms;
-    auto cache = model_->make_cache(kCapacity).value();
-    PrefillArgs args;
-    args.token_ids = ids;
-    args.cache = cache.get();
-    args.path = path;
-    args.on_logits = [&](int64_t row, const float* logits) -> Status {
-      const auto next = static_cast<size_t>(row) + 1;
-      if (next < ids.size())
-        terms.push_back(log_sum_exp_of(logits) - to_host(*model_, logits + ids[next], 1)[0]);
-      return {};
-    };
-    EXPECT_TRUE(model_->prefill(args));
-    return terms;
-  }
-};
+class PositionZeroTest : public ForwardRealTest {};
 
 INSTANTIATE_TEST_SUITE_P(Models, PositionZeroTest,
                          ::testing::Values(RealModel{"qwen2.5-coder-1.5b-instruct", "q15.json"}),
                          [](const auto&) { return "q15"; });
 
 // The activations at position 0 of this model are so large that 8 bits lose them. It is always part
-// of a prompt, and prompts are read in float32; the 8-bit kernels are seen to lose it.
+// of a prompt, and such rows of prompts are read with more; the kernels of generated tokens are
+// seen to lose it.
 TEST_P(PositionZeroTest, IsReadWithoutLoss) {
-  constexpr double kTolerance = 0.01;  // 16-bit K/V
+  constexpr double kTolerance = 0.1;
   double largest_loss = 0;
   for (size_t i = 0; i < 3; ++i) {
     const auto& prompt = golden_["prompts"][i];
@@ -197,7 +238,7 @@ TEST_P(PositionZeroTest, IsReadWithoutLoss) {
     const auto coarse = token_nll({ids.begin(), ids.begin() + 2}, MatmulPath::kDecode);
     largest_loss = std::max(largest_loss, std::abs(coarse[0] - expected));
   }
-  EXPECT_GT(largest_loss, 10 * kTolerance);
+  EXPECT_GT(largest_loss, 2 * kTolerance);
 }
 
 }  // namespace

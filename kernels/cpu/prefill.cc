@@ -3,170 +3,317 @@
 #include <xmmintrin.h>
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "kernels/cpu/cpu_matmul.h"
-#include "kernels/cpu/prefill_kernels.h"
+#include "kernels/packed_weights.h"
 
 namespace suture {
-namespace {
 
-constexpr int64_t kDepth = kPrefillDepth;
-// Output features unpacked together: each row of x is fetched once for all of them.
-constexpr int64_t kBlockRows = 128;
-constexpr int64_t kMaxTileRows = 16;
-constexpr int64_t kMaxPanelRows = 32;
-
-const PrefillKernels& prefill_kernels(Isa isa) {
+const PrefillKernels& prefill_kernels(Isa isa, DType weights) {
+  const bool rounds = weights != DType::kF32;
   switch (isa) {
-    case Isa::kScalar: break;
+    case Isa::kScalar: return kPrefillScalar;
     case Isa::kAvx2: return kPrefillAvx2;
-    case Isa::kAvx512:
-    case Isa::kAvx512Vnni:
+    case Isa::kAvx512: return kPrefillAvx512;
+    case Isa::kAvx512Vnni: return is_quantised(weights) ? kPrefillAvx512Vnni : kPrefillAvx512;
     case Isa::kAvx512Bf16:
-    case Isa::kAmx: return kPrefillAvx512;
+      return is_quantised(weights) ? kPrefillAvx512Vnni
+             : rounds              ? kPrefillAvx512Bf16
+                                   : kPrefillAvx512;
+    case Isa::kAmx: return rounds ? kPrefillAmx : kPrefillAvx512;
   }
   return kPrefillScalar;
 }
 
-// What one worker needs, each part aligned to a cache line.
-struct PrefillMemory {
-  float unpacked[4][kDepth];                                         // rows of w on their way
-  float packed[kBlockRows / kMaxPanelRows][kDepth * kMaxPanelRows];  // [panel][k][panel row]
-  float x[kMaxTileRows][kTileStride];
-  float edge_base[kMaxTileRows][kMaxPanelRows];  // a tile where w has fewer rows than a panel
-  float edge_out[kMaxTileRows][kMaxPanelRows];
-};
-static_assert(sizeof(PrefillMemory) % AlignedMemory::kAlignment == 0);
+namespace {
 
-// Four rows of `depth` values become columns of a panel.
-void transpose_rows(const float (*rows)[kDepth], int64_t depth, int64_t panel_rows, float* column) {
-  int64_t k = 0;
-  for (; k + 4 <= depth; k += 4) {
-    __m128 a = _mm_loadu_ps(rows[0] + k), b = _mm_loadu_ps(rows[1] + k);
-    __m128 c = _mm_loadu_ps(rows[2] + k), d = _mm_loadu_ps(rows[3] + k);
-    _MM_TRANSPOSE4_PS(a, b, c, d);
-    _mm_storeu_ps(column + k * panel_rows, a);
-    _mm_storeu_ps(column + (k + 1) * panel_rows, b);
-    _mm_storeu_ps(column + (k + 2) * panel_rows, c);
-    _mm_storeu_ps(column + (k + 3) * panel_rows, d);
+// Panels unpacked together: their sums stay in the second-level cache until they are whole.
+constexpr int64_t kBlockPanels = 4;
+constexpr int64_t kBlockRows = kBlockPanels * kPanelRows;
+constexpr int64_t kMaxRows = 528;  // rows that meet one unpacking: a prompt's chunk and some more
+constexpr int64_t kGrain = 2;      // panels: what word kernels multiply together
+static_assert(kPanelRows == kPackedRows);
+
+int64_t whole(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+int64_t panels_of(const WeightView& w) { return (w.rows + kPanelRows - 1) / kPanelRows; }
+
+// ---- Rows of x ----
+
+struct PackedRow {
+  int64_t row;  // of x
+  bool rest;    // what the part before it left out
+};
+
+// Rows of x that are packed and multiplied together, from `next` on.
+class RowPlan {
+ public:
+  RowPlan(const PrefillKernels& kernels, const float* x, int64_t cols, int64_t n_rows,
+          int64_t& next) {
+    while (next < n_rows) {
+      const bool split = kernels.needs_rest != nullptr && kernels.needs_rest(x + next * cols, cols);
+      if (size_ + (split ? 2 : 1) > kMaxRows) return;
+      rows_[static_cast<size_t>(size_++)] = {next, false};
+      if (split) rows_[static_cast<size_t>(size_++)] = {next, true};
+      ++next;
+    }
   }
-  for (; k < depth; ++k) {
-    for (int64_t i = 0; i < 4; ++i) column[k * panel_rows + i] = rows[i][k];
+
+  int64_t size() const { return size_; }
+  const PackedRow& operator[](int64_t i) const { return rows_[static_cast<size_t>(i)]; }
+  bool is_split(int64_t i) const { return i + 1 < size_ && (*this)[i + 1].rest; }
+
+ private:
+  std::array<PackedRow, kMaxRows> rows_;
+  int64_t size_ = 0;
+};
+
+// ---- Memory ----
+
+// What one worker needs, each part aligned to a cache line.
+struct WorkerMemory {
+  std::byte* panels;  // [kBlockPanels] of the kernels' size
+  float* sums;        // [kMaxRows][kBlockRows]
+  float* values;      // [stretch][kPanelRows]: a panel in float32
+  float* rows;        // [kPanelRows][stretch]: plain weights on their way there
+  std::byte* tiles;   // [kBlockPanels] tiles, where quantised weights lie in rows
+};
+
+// All rows of x as packed: [stretch][tile].
+struct PackedX {
+  PackedX(const PrefillKernels& kernels, int64_t x_cols, int64_t n_rows)
+      : cols(x_cols),
+        padded_cols(whole(x_cols, kColumnUnit)),
+        n_tiles((n_rows + kernels.tile_rows - 1) / kernels.tile_rows),
+        stretches((padded_cols + kernels.stretch - 1) / kernels.stretch),
+        stretch_bytes(n_tiles * kernels.x_tile_bytes) {}
+
+  int64_t bytes() const { return stretches * stretch_bytes; }
+
+  int64_t cols, padded_cols, n_tiles, stretches, stretch_bytes;
+};
+
+class WorkerSizes {
+ public:
+  WorkerSizes(const PrefillKernels& kernels, const WeightView& w)
+      : panels_(kBlockPanels * kernels.panel_bytes),
+        values_(kernels.stretch * kPanelRows * static_cast<int64_t>(sizeof(float))) {
+    if (is_quantised(w.dtype) && w.layout == WeightLayout::kRows) {
+      tiles_ = kBlockPanels * packed_tile_bytes(w.dtype, w.cols).value();
+    }
+  }
+
+  int64_t total() const { return panels_ + kSums + 2 * values_ + tiles_; }
+
+  WorkerMemory split(std::byte* memory) const {
+    const auto take = [&memory](int64_t bytes) { return std::exchange(memory, memory + bytes); };
+    WorkerMemory parts = {};
+    parts.panels = take(panels_);
+    parts.sums = reinterpret_cast<float*>(take(kSums));
+    parts.values = reinterpret_cast<float*>(take(values_));
+    parts.rows = reinterpret_cast<float*>(take(values_));
+    parts.tiles = take(tiles_);
+    return parts;
+  }
+
+ private:
+  static constexpr int64_t kSums = kMaxRows * kBlockRows * int64_t{sizeof(float)};
+  int64_t panels_, values_, tiles_ = 0;  // bytes
+};
+
+// ---- The product ----
+
+// Four rows of `n` values become columns of [n][kPanelRows].
+void transpose_rows(const float* rows, int64_t row_stride, int64_t n, float* column) {
+  for (int64_t k = 0; k < n; k += 4) {
+    const float* at = rows + k;
+    __m128 a = _mm_loadu_ps(at), b = _mm_loadu_ps(at + row_stride);
+    __m128 c = _mm_loadu_ps(at + 2 * row_stride), d = _mm_loadu_ps(at + 3 * row_stride);
+    _MM_TRANSPOSE4_PS(a, b, c, d);
+    _mm_storeu_ps(column + k * kPanelRows, a);
+    _mm_storeu_ps(column + (k + 1) * kPanelRows, b);
+    _mm_storeu_ps(column + (k + 2) * kPanelRows, c);
+    _mm_storeu_ps(column + (k + 3) * kPanelRows, d);
   }
 }
 
-class Prefill {
+class Product {
  public:
-  Prefill(Isa isa, const MatmulArgs& args)
-      : kernels_(prefill_kernels(isa)),
-        args_(args),
-        dequantise_(matmul_kernels(isa).dequantise[static_cast<size_t>(args.w.dtype)]),
-        row_bytes_(dtype_bytes(args.w.dtype, args.w.cols).value()) {}
+  Product(const PrefillKernels& kernels, const MatmulKernels& formats, const PackedX& shape,
+          const RowPlan& plan, const std::byte* x, const MatmulPart& part)
+      : kernels_(kernels),
+        formats_(formats),
+        shape_(shape),
+        plan_(plan),
+        x_(x),
+        part_(part),
+        sizes_(kernels, part.w) {
+    if (!is_quantised(part.w.dtype)) return;
+    tile_bytes_ = packed_tile_bytes(part.w.dtype, part.w.cols).value();
+    packs_ = part.w.layout == WeightLayout::kRows;
+  }
 
-  // Output features [begin, end); begin is a multiple of the panel.
-  void run(int64_t begin, int64_t end, PrefillMemory& memory) const {
-    for (int64_t first = begin; first < end; first += kBlockRows) {
-      const int64_t last = std::min(first + kBlockRows, end);
-      for (int64_t k = 0; k < args_.w.cols; k += kDepth) run_block(first, last, k, memory);
+  // Panels [begin, end).
+  void run(int64_t begin, int64_t end, std::byte* worker_memory) const {
+    const WorkerMemory memory = sizes_.split(worker_memory);
+    for (int64_t first = begin; first < end; first += kBlockPanels) {
+      run_block(first, std::min(kBlockPanels, end - first), memory);
     }
   }
 
  private:
-  void run_block(int64_t first, int64_t last, int64_t k, PrefillMemory& memory) const {
-    const int64_t depth = std::min(kDepth, args_.w.cols - k);
-    for (int64_t m = first; m < last; m += kernels_.panel_rows) {
-      pack(m, last, k, depth, memory, panel(memory, m - first));
+  void run_block(int64_t first, int64_t n_panels, const WorkerMemory& memory) const {
+    std::fill_n(memory.sums, whole(plan_.size(), kernels_.tile_rows) * kBlockRows, 0.0f);
+    if (packs_) pack(first, n_panels, memory.tiles);
+    for (int64_t stretch = 0; stretch < shape_.stretches; ++stretch) {
+      const int64_t k = stretch * kernels_.stretch;
+      const int64_t columns = std::min(kernels_.stretch, shape_.padded_cols - k);
+      for (int64_t i = 0; i < n_panels; ++i) {
+        make_panel(first + i, i, k, columns, memory, memory.panels + i * kernels_.panel_bytes);
+      }
+      kernels_.multiply[dtype()]({.x = x_ + stretch * shape_.stretch_bytes,
+                                  .n_rows = plan_.size(),
+                                  .panels = memory.panels,
+                                  .n_panels = n_panels,
+                                  .columns = columns,
+                                  .sums = memory.sums,
+                                  .sums_stride = kBlockRows});
     }
-    for (int64_t r = 0; r < args_.n_rows; r += kernels_.tile_rows) {
-      const int64_t n = std::min(kernels_.tile_rows, args_.n_rows - r);
-      for (int64_t i = 0; i < n; ++i) {
-        std::copy_n(args_.x + (r + i) * args_.w.cols + k, depth, memory.x[i]);
-      }
-      for (int64_t m = first; m < last; m += kernels_.panel_rows) {
-        multiply(r, n, m, last, k, depth, panel(memory, m - first), memory);
-      }
+    write(first * kPanelRows, std::min(n_panels * kPanelRows, part_.w.rows - first * kPanelRows),
+          memory.sums);
+  }
+
+  size_t dtype() const { return static_cast<size_t>(part_.w.dtype); }
+
+  void pack(int64_t first, int64_t n_panels, std::byte* tiles) const {
+    const int64_t row_bytes = dtype_bytes(part_.w.dtype, part_.w.cols).value();
+    for (int64_t i = 0; i < n_panels; ++i) {
+      const int64_t row = (first + i) * kPanelRows;
+      formats_.pack[dtype()](part_.w.data + row * row_bytes, row_bytes,
+                             std::min(kPanelRows, part_.w.rows - row), part_.w.cols,
+                             tiles + i * tile_bytes_);
     }
   }
 
-  float* panel(PrefillMemory& memory, int64_t offset) const {
-    return memory.packed[0] + offset * kDepth;
-  }
-
-  // Rows m .. m + panel_rows of w, columns k .. k + depth, as float32 [depth][panel_rows]; rows
-  // from `last` on are whatever was there and their products are thrown away.
-  void pack(int64_t m, int64_t last, int64_t k, int64_t depth, PrefillMemory& memory,
-            float* packed) const {
-    const std::byte* w = args_.w.data + dtype_bytes(args_.w.dtype, k).value();
-    for (int64_t i = 0; i < kernels_.panel_rows && m + i < last; i += 4) {
-      for (int64_t j = 0; j < 4; ++j) {
-        const int64_t row = std::min(m + i + j, last - 1);
-        dequantise_(w + row * row_bytes_, depth, memory.unpacked[j]);
+  // Columns [k, k + columns) of a panel, the i-th of its block.
+  void make_panel(int64_t panel, int64_t i, int64_t k, int64_t columns, const WorkerMemory& memory,
+                  std::byte* target) const {
+    float* values =
+        kernels_.pack_panel != nullptr ? memory.values : reinterpret_cast<float*>(target);
+    if (tile_bytes_ != 0) {
+      const std::byte* tile =
+          packs_ ? memory.tiles + i * tile_bytes_ : part_.w.data + panel * tile_bytes_;
+      const int64_t unit = k / kColumnUnit, n = columns / kColumnUnit;
+      if (kernels_.unpack_tile[dtype()] != nullptr) {
+        return kernels_.unpack_tile[dtype()](tile, part_.w.cols, unit, n, target);
       }
-      transpose_rows(memory.unpacked, depth, kernels_.panel_rows, packed + i);
-    }
-  }
-
-  void multiply(int64_t r, int64_t n, int64_t m, int64_t last, int64_t k, int64_t depth,
-                const float* packed, PrefillMemory& memory) const {
-    const int64_t width = std::min(kernels_.panel_rows, last - m);
-    const int64_t stride = args_.w.rows;
-    float* out = args_.out + r * stride + m;
-    PrefillTile tile = {.x = memory.x[0],
-                        .n_rows = n,
-                        .packed = packed,
-                        .depth = depth,
-                        .base = out,
-                        .base_stride = stride,
-                        .out = out,
-                        .out_stride = stride};
-    if (k == 0) {  // the first sums are added to the bias, later ones to what is there
-      tile.base = args_.bias != nullptr ? args_.bias + m : kZeros;
-      tile.base_stride = 0;
-    }
-    if (width == kernels_.panel_rows) {
-      kernels_.multiply(tile);
+      formats_.unpack_tile[dtype()](tile, part_.w.cols, unit, n, values);
     } else {
-      multiply_edge(tile, width, memory);
+      gather(panel * kPanelRows, k, columns, memory.rows, values);
+    }
+    if (kernels_.pack_panel != nullptr) kernels_.pack_panel(values, columns, target);
+  }
+
+  // Plain weights in rows; what does not exist is 0.
+  void gather(int64_t first, int64_t k, int64_t columns, float* rows, float* values) const {
+    const WeightView& w = part_.w;
+    const int64_t row_bytes = dtype_bytes(w.dtype, w.cols).value();
+    const std::byte* source = w.data + first * row_bytes + dtype_bytes(w.dtype, k).value();
+    const int64_t n = std::min(columns, w.cols - k);
+    for (int64_t i = 0; i < kPanelRows; ++i) {
+      float* row = rows + i * columns;
+      const int64_t there = first + i < w.rows ? n : 0;
+      if (there > 0) formats_.dequantise[dtype()](source + i * row_bytes, there, row);
+      std::fill(row + there, row + columns, 0.0f);
+    }
+    for (int64_t i = 0; i < kPanelRows; i += 4) {
+      transpose_rows(rows + i * columns, columns, columns, values + i);
     }
   }
 
-  // A tile narrower than the panel computes beside the output and copies what exists.
-  void multiply_edge(PrefillTile tile, int64_t width, PrefillMemory& memory) const {
-    float* const out = tile.out;
-    const int64_t stride = tile.out_stride;
-    for (int64_t r = 0; r < tile.n_rows; ++r) {
-      std::copy_n(tile.base + r * tile.base_stride, width, memory.edge_base[r]);
-    }
-    tile.base = memory.edge_base[0];
-    tile.out = memory.edge_out[0];
-    tile.base_stride = tile.out_stride = kMaxPanelRows;
-    kernels_.multiply(tile);
-    for (int64_t r = 0; r < tile.n_rows; ++r) {
-      std::copy_n(memory.edge_out[r], width, out + r * stride);
+  // `width` output features from `first` on.
+  void write(int64_t first, int64_t width, const float* sums) const {
+    for (int64_t i = 0; i < plan_.size(); ++i) {
+      if (plan_[i].rest) continue;
+      const float* sum = sums + i * kBlockRows;
+      const float* rest = plan_.is_split(i) ? sum + kBlockRows : kZeros;
+      const float* bias = part_.bias != nullptr ? part_.bias + first : kZeros;
+      float* out = part_.out + plan_[i].row * part_.w.rows + first;
+      for (int64_t m = 0; m < width; ++m) out[m] = sum[m] + rest[m] + bias[m];
     }
   }
 
-  static constexpr float kZeros[kMaxPanelRows] = {};
+  static constexpr float kZeros[kBlockRows] = {};
 
   const PrefillKernels& kernels_;
-  const MatmulArgs& args_;
-  void (*dequantise_)(const std::byte* source, int64_t elements, float* target);
-  int64_t row_bytes_;
+  const MatmulKernels& formats_;
+  const PackedX& shape_;
+  const RowPlan& plan_;
+  const std::byte* x_;
+  const MatmulPart& part_;
+  WorkerSizes sizes_;
+  int64_t tile_bytes_ = 0;  // of a packed tile, where the weights are quantised
+  bool packs_ = false;      // packs tiles itself
 };
+
+void pack_rows(CpuStream& stream, const PrefillKernels& kernels, const PackedX& shape,
+               const RowPlan& plan, const float* x, std::byte* packed) {
+  stream.pool().parallel_for(shape.n_tiles, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin * kernels.tile_rows; i < end * kernels.tile_rows; ++i) {
+      const PackedRowSlot slot = {packed + i / kernels.tile_rows * kernels.x_tile_bytes,
+                                  i % kernels.tile_rows, shape.stretch_bytes};
+      if (i < plan.size()) {
+        kernels.pack_row(x + plan[i].row * shape.cols, shape.cols, plan[i].rest, slot);
+      } else {
+        kernels.pack_row(nullptr, shape.cols, false, slot);
+      }
+    }
+  });
+}
 
 }  // namespace
 
-Status prefill_cpu(CpuStream& stream, const MatmulArgs& args) {
-  const PrefillKernels& kernels = prefill_kernels(stream.isa());
-  SUTURE_CHECK(kernels.panel_rows <= kMaxPanelRows && kernels.tile_rows <= kMaxTileRows,
-               "panel {} tile {}", kernels.panel_rows, kernels.tile_rows);
-  const size_t workers = static_cast<size_t>(stream.pool().size());
-  SUTURE_ASSIGN_OR_RETURN(std::byte * scratch, stream.scratch(workers * sizeof(PrefillMemory)));
-  auto* memory = reinterpret_cast<PrefillMemory*>(scratch);
-  const Prefill product(stream.isa(), args);
-  stream.pool().parallel_for(
-      args.w.rows, kernels.panel_rows,
-      [&](int64_t begin, int64_t end, int worker) { product.run(begin, end, memory[worker]); });
+Status prefill_with(CpuStream& stream, const PrefillKernels& kernels, const MatmulGroupArgs& args) {
+  const int64_t cols = args.parts[0].w.cols;
+  for (int64_t next = 0; next < args.n_rows;) {
+    const RowPlan plan(kernels, args.x, cols, args.n_rows, next);
+    const PackedX shape(kernels, cols, plan.size());
+    // Room for any number of rows, so that one short prompt makes all that long ones need.
+    const int64_t x_bytes = PackedX(kernels, cols, kMaxRows).bytes();
+    int64_t worker_bytes = 0;
+    for (const MatmulPart& part : args.parts) {
+      worker_bytes = std::max(worker_bytes, WorkerSizes(kernels, part.w).total());
+    }
+    SUTURE_ASSIGN_OR_RETURN(
+        std::byte * memory,
+        stream.scratch(static_cast<size_t>(x_bytes + stream.pool().size() * worker_bytes)));
+    pack_rows(stream, kernels, shape, plan, args.x, memory);
+    for (const MatmulPart& part : args.parts) {
+      const Product product(kernels, matmul_kernels(stream.isa()), shape, plan, memory, part);
+      stream.pool().parallel_for(
+          panels_of(part.w), kGrain, [&](int64_t begin, int64_t end, int worker) {
+            product.run(begin, end, memory + x_bytes + worker * worker_bytes);
+          });
+    }
+  }
+  return {};
+}
+
+Status prefill_cpu(CpuStream& stream, const MatmulGroupArgs& args) {
+  const auto kernels_of = [&stream](const MatmulPart& part) {
+    return &prefill_kernels(stream.isa(), part.w.dtype);
+  };
+  for (auto parts = args.parts; !parts.empty();) {
+    const PrefillKernels* kernels = kernels_of(parts[0]);
+    size_t n = 1;
+    while (n < parts.size() && kernels_of(parts[n]) == kernels) ++n;
+    MatmulGroupArgs some = args;
+    some.parts = parts.first(n);
+    SUTURE_RETURN_IF_ERROR(prefill_with(stream, *kernels, some));
+    parts = parts.subspan(n);
+  }
   return {};
 }
 

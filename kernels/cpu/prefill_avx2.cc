@@ -4,14 +4,18 @@ namespace suture {
 namespace {
 
 using Wide = F32x8;
-inline constexpr int kTileRows = 6;
+inline constexpr int kWordElements = 1, kRowsTogether = 6, kPanelsTogether = 1;
 SUTURE_INLINE Wide broadcast(float x) { return _mm256_set1_ps(x); }
+SUTURE_INLINE Wide add_products(Wide x, Wide w, Wide sum) { return multiply_add(x, w, sum); }
+SUTURE_INLINE void pack_group(const float* values, void* words) {
+  __builtin_memcpy(words, values, 64);
+}
 
 }  // namespace
 }  // namespace suture
 
-#include "kernels/cpu/prefill_inl.h"
+#include "kernels/cpu/prefill_vectors_inl.h"
 
 namespace suture {
-constexpr PrefillKernels kPrefillAvx2 = make_prefill_kernels();
+constexpr PrefillKernels kPrefillAvx2 = make_word_kernels(multiply_words);
 }

@@ -5,15 +5,18 @@ namespace suture {
 namespace {
 
 using Wide = F32x8;
-inline constexpr int kTileRows = 2;
+inline constexpr int kWordElements = 1, kRowsTogether = 2, kPanelsTogether = 1;
 SUTURE_INLINE Wide broadcast(float x) { return splat(x); }
-SUTURE_INLINE F32x8 multiply_add(F32x8 a, F32x8 b, F32x8 c) { return a * b + c; }
+SUTURE_INLINE Wide add_products(Wide x, Wide w, Wide sum) { return x * w + sum; }
+SUTURE_INLINE void pack_group(const float* values, void* words) {
+  __builtin_memcpy(words, values, 64);
+}
 
 }  // namespace
 }  // namespace suture
 
-#include "kernels/cpu/prefill_inl.h"
+#include "kernels/cpu/prefill_vectors_inl.h"
 
 namespace suture {
-constexpr PrefillKernels kPrefillScalar = make_prefill_kernels();
+constexpr PrefillKernels kPrefillScalar = make_word_kernels(multiply_words);
 }
