@@ -70,11 +70,8 @@ Status validate_kind(const RopeSchedule& s, int32_t head_dim) {
 }
 
 // theta^(-2i / head_dim).
-std::vector<double> plain_frequencies(double theta, int32_t head_dim) {
-  std::vector<double> frequencies(static_cast<size_t>(head_dim / 2));
-  for (size_t i = 0; i < frequencies.size(); ++i)
-    frequencies[i] = std::pow(theta, -2.0 * static_cast<double>(i) / head_dim);
-  return frequencies;
+double plain_frequency(double theta, int32_t head_dim, size_t i) {
+  return std::pow(theta, -2.0 * static_cast<double>(i) / head_dim);
 }
 
 // theta * (factor * length / limit - (factor - 1))^(d / (d - 2)) beyond the limit.
@@ -87,7 +84,7 @@ double dynamic_theta(const RopeSchedule& s, int32_t head_dim, int64_t length) {
 // YaRN section 3.2: dimensions that turn more than beta_fast times within the limit stay as they
 // are, those below beta_slow turns are divided, a ramp lies between. The bounds of the ramp are
 // rounded outwards, as in the authors' code.
-void scale_yarn(const RopeSchedule& s, int32_t head_dim, std::vector<double>& frequencies) {
+double yarn_scale(const RopeSchedule& s, int32_t head_dim, size_t i) {
   const auto dimension_of = [&](double turns) {
     const double limit = static_cast<double>(s.original_positions);
     return head_dim * std::log(limit / (turns * 2 * std::numbers::pi)) / (2 * std::log(s.theta));
@@ -95,26 +92,18 @@ void scale_yarn(const RopeSchedule& s, int32_t head_dim, std::vector<double>& fr
   const double low = std::max(std::floor(dimension_of(s.beta_fast)), 0.0);
   double high = std::min(std::ceil(dimension_of(s.beta_slow)), head_dim - 1.0);
   if (high == low) high += 0.001;
-  for (size_t i = 0; i < frequencies.size(); ++i) {
-    const double ramp = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
-    frequencies[i] *= (1 - ramp) + ramp / s.factor;
-  }
+  const double ramp = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+  return (1 - ramp) + ramp / s.factor;
 }
 
 // Wavelengths above limit / low_freq_factor are stretched, those below limit / high_freq_factor
 // kept, and blended between.
-void scale_llama3(const RopeSchedule& s, std::vector<double>& frequencies) {
-  const double limit = static_cast<double>(s.original_positions);
-  for (double& frequency : frequencies) {
-    const double turns = limit * frequency / (2 * std::numbers::pi);
-    const double kept = std::clamp(
-        (turns - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor), 0.0, 1.0);
-    frequency *= kept + (1 - kept) / s.factor;
-  }
-}
-
-void divide(std::vector<double>& frequencies, std::span<const float> divisors) {
-  for (size_t i = 0; i < frequencies.size(); ++i) frequencies[i] /= divisors[i];
+double llama3_scale(const RopeSchedule& s, double frequency) {
+  const double turns =
+      static_cast<double>(s.original_positions) * frequency / (2 * std::numbers::pi);
+  const double kept =
+      std::clamp((turns - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor), 0.0, 1.0);
+  return kept + (1 - kept) / s.factor;
 }
 
 float attention_factor(const RopeSchedule& s) {
@@ -189,29 +178,37 @@ int64_t rope_epoch(std::span<const RopeSchedule> schedules, int64_t length) {
   return epoch;
 }
 
-RopeTable rope_table(const RopeSchedule& s, int32_t head_dim, int64_t epoch) {
+RopeTable rope_table(const RopeSchedule& schedule, int32_t head_dim, int64_t epoch) {
+  RopeTable table;
+  table.frequencies.resize(static_cast<size_t>(head_dim / 2));
+  table.attention_factor = fill_rope_table(schedule, head_dim, epoch, table.frequencies);
+  return table;
+}
+
+float fill_rope_table(const RopeSchedule& s, int32_t head_dim, int64_t epoch,
+                      std::span<float> frequencies) {
   const int64_t length = rope_epoch(s, epoch);
   const bool grown = s.scaling == RopeScaling::kDynamic && length > 0;
-  std::vector<double> frequencies =
-      plain_frequencies(grown ? dynamic_theta(s, head_dim, length) : s.theta, head_dim);
-  switch (s.scaling) {
-    case RopeScaling::kNone:
-    case RopeScaling::kDynamic: break;
-    case RopeScaling::kLinear:
-      for (double& frequency : frequencies) frequency /= s.factor;
-      break;
-    case RopeScaling::kYarn: scale_yarn(s, head_dim, frequencies); break;
-    case RopeScaling::kLlama3:
-      if (s.long_factors.empty())
-        scale_llama3(s, frequencies);
-      else
-        divide(frequencies, s.long_factors);
-      break;
-    case RopeScaling::kLongrope:
-      divide(frequencies, length > 0 ? s.long_factors : s.short_factors);
-      break;
+  const double theta = grown ? dynamic_theta(s, head_dim, length) : s.theta;
+  const auto& divisors = length > 0 ? s.long_factors : s.short_factors;
+  for (size_t i = 0; i < frequencies.size(); ++i) {
+    double frequency = plain_frequency(theta, head_dim, i);
+    switch (s.scaling) {
+      case RopeScaling::kNone:
+      case RopeScaling::kDynamic: break;
+      case RopeScaling::kLinear: frequency /= s.factor; break;
+      case RopeScaling::kYarn: frequency *= yarn_scale(s, head_dim, i); break;
+      case RopeScaling::kLlama3:
+        if (s.long_factors.empty())
+          frequency *= llama3_scale(s, frequency);
+        else
+          frequency /= s.long_factors[i];
+        break;
+      case RopeScaling::kLongrope: frequency /= divisors[i]; break;
+    }
+    frequencies[i] = static_cast<float>(frequency);
   }
-  return {{frequencies.begin(), frequencies.end()}, attention_factor(s)};
+  return attention_factor(s);
 }
 
 }  // namespace suture

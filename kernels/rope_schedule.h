@@ -62,5 +62,8 @@ int64_t rope_epoch(const RopeSchedule& schedule, int64_t length);
 int64_t rope_epoch(std::span<const RopeSchedule> schedules, int64_t length);
 
 RopeTable rope_table(const RopeSchedule& schedule, int32_t head_dim, int64_t epoch);
+// The same into memory that the caller has, [head_dim / 2]; returns the attention factor.
+float fill_rope_table(const RopeSchedule& schedule, int32_t head_dim, int64_t epoch,
+                      std::span<float> frequencies);
 
 }  // namespace suture

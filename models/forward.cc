@@ -62,7 +62,8 @@ struct Forward::State {
   void collect_sequences(std::span<const SequenceRows> asked);
   Status check_together(const ForwardSequence& next) const;
 
-  Status multiply(const float* x, const WeightView& w, const float* bias, float* out);
+  Status multiply(const float* x, std::span<const MatmulPart> parts);
+  Status multiply_one(const float* x, const WeightView& w, float* out);
   Status norm(const float* weight);
   Status add_block(const float* post_norm);
   Status norm_heads(float* x, const float* weight, int32_t n_heads);
@@ -155,9 +156,13 @@ Status Forward::State::check_together(const ForwardSequence& next) const {
   return {};
 }
 
-Status Forward::State::multiply(const float* x, const WeightView& w, const float* bias,
-                                float* out) {
-  return matmul(stream, {x, w, bias, out, n_rows, path});
+Status Forward::State::multiply(const float* x, std::span<const MatmulPart> parts) {
+  return matmul(stream, MatmulGroupArgs{x, parts, n_rows, path});
+}
+
+Status Forward::State::multiply_one(const float* x, const WeightView& w, float* out) {
+  const MatmulPart part = {w, nullptr, out};
+  return multiply(x, std::span(&part, 1));
 }
 
 Status Forward::State::norm(const float* weight) {
@@ -179,9 +184,9 @@ Status Forward::State::norm_heads(float* x, const float* weight, int32_t n_heads
 }
 
 Status Forward::State::project(const LayerWeights& w) {
-  SUTURE_RETURN_IF_ERROR(multiply(normed.data(), w.q, w.q_bias, query.data()));
-  SUTURE_RETURN_IF_ERROR(multiply(normed.data(), w.k, w.k_bias, key.data()));
-  SUTURE_RETURN_IF_ERROR(multiply(normed.data(), w.v, w.v_bias, value.data()));
+  const MatmulPart parts[] = {
+      {w.q, w.q_bias, query.data()}, {w.k, w.k_bias, key.data()}, {w.v, w.v_bias, value.data()}};
+  SUTURE_RETURN_IF_ERROR(multiply(normed.data(), parts));
   SUTURE_RETURN_IF_ERROR(norm_heads(query.data(), w.q_norm, config.n_heads));
   return norm_heads(key.data(), w.k_norm, config.n_kv_heads);
 }
@@ -264,19 +269,19 @@ Status Forward::State::attention_block(int32_t layer) {
   for (const ForwardSequence* sequence : live) SUTURE_RETURN_IF_ERROR(append(*sequence, layer));
   wait_for_segments(layer);
   for (const ForwardSequence* sequence : live) SUTURE_RETURN_IF_ERROR(attend(*sequence, layer));
-  SUTURE_RETURN_IF_ERROR(multiply(attended.data(), w.attention_out, nullptr, delta.data()));
+  SUTURE_RETURN_IF_ERROR(multiply_one(attended.data(), w.attention_out, delta.data()));
   return add_block(w.post_attention_norm);
 }
 
 Status Forward::State::mlp_block(int32_t layer) {
   const LayerWeights& w = weights.layers[static_cast<size_t>(layer)];
   SUTURE_RETURN_IF_ERROR(norm(w.ffn_norm));
-  SUTURE_RETURN_IF_ERROR(multiply(normed.data(), w.gate, nullptr, gate.data()));
-  SUTURE_RETURN_IF_ERROR(multiply(normed.data(), w.up, nullptr, up.data()));
+  const MatmulPart parts[] = {{w.gate, nullptr, gate.data()}, {w.up, nullptr, up.data()}};
+  SUTURE_RETURN_IF_ERROR(multiply(normed.data(), parts));
   const auto gated = config.activation == Activation::kSilu ? gated_silu : gated_gelu_tanh;
   SUTURE_RETURN_IF_ERROR(
       gated(stream, gate.data(), up.data(), n_rows * config.ffn_size, gate.data()));
-  SUTURE_RETURN_IF_ERROR(multiply(gate.data(), w.down, nullptr, delta.data()));
+  SUTURE_RETURN_IF_ERROR(multiply_one(gate.data(), w.down, delta.data()));
   return add_block(w.post_ffn_norm);
 }
 
@@ -298,8 +303,8 @@ Status Forward::State::norm_logits_rows(int64_t& rows) {
 
 Status Forward::State::multiply_logits(int64_t rows) {
   if (rows == 0) return {};
-  SUTURE_RETURN_IF_ERROR(
-      matmul(stream, {normed.data(), weights.output, nullptr, logits.data(), rows, path}));
+  SUTURE_RETURN_IF_ERROR(matmul(
+      stream, MatmulArgs{normed.data(), weights.output, nullptr, logits.data(), rows, path}));
   if (config.logit_cap > 0)
     return soft_cap(stream, logits.data(), rows * config.vocab_size, config.logit_cap);
   return {};
@@ -330,6 +335,16 @@ std::span<const SequenceLogits> Forward::run(std::span<const SequenceRows> seque
 
 SequenceLogits Forward::run(const SequenceRows& sequence, MatmulPath path) {
   return run(std::span(&sequence, 1), path).front();
+}
+
+Status Forward::reserve_batch() {
+  State& s = *state_;
+  s.path = MatmulPath::kDecode;
+  s.n_rows = kMaxSequences;
+  const LayerWeights& w = s.weights.layers.front();
+  SUTURE_RETURN_IF_ERROR(s.project(w));
+  SUTURE_RETURN_IF_ERROR(s.multiply_one(s.attended.data(), w.attention_out, s.delta.data()));
+  return s.multiply_one(s.gate.data(), w.down, s.delta.data());
 }
 
 Result<const float*> Forward::logits(int64_t first_row, int64_t n_rows) {

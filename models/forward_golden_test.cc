@@ -77,6 +77,27 @@ TEST_P(ForwardGoldenTest, GreedyDecodingMatchesTheReference) {
   }
 }
 
+// Two of them in one pass, one of which is always a token ahead.
+TEST_P(ForwardGoldenTest, GreedyDecodingInABatchMatchesTheReference) {
+  const auto expected_ids = golden_.ids("greedy_ids");
+  const auto expected_logits = golden_.floats("decode_logits");
+  const std::unique_ptr<KvCache> caches[] = {model_->make_cache(kCapacity).value(),
+                                             model_->make_cache(kCapacity).value()};
+  for (const auto& cache : caches) prompt_logits(*model_, prompt_, *cache);
+  ASSERT_TRUE(model_->decode(expected_ids[0], *caches[1]));
+  for (size_t step = 0; step + 2 < expected_ids.size(); ++step) {
+    const DecodeItem items[] = {{expected_ids[step], caches[0].get()},
+                                {expected_ids[step + 1], caches[1].get()}};
+    const auto answers = model_->decode_batch(items);
+    for (size_t i = 0; i < 2; ++i) {
+      ASSERT_TRUE(answers[i]) << answers[i].error().message();
+      const auto host = to_host(*model_, *answers[i], model_->config().vocab_size);
+      EXPECT_LE(max_difference(host, row(expected_logits, step + i + 1)), kLogitTolerance)
+          << "step " << step << " sequence " << i;
+    }
+  }
+}
+
 // The sequence is read again as a new stream whenever the rope's tables change.
 class RereadGoldenTest : public ForwardGoldenTest {};
 

@@ -89,14 +89,14 @@ Status ForwardTables::stage_rope(int64_t slot, int64_t epoch, Stream& stream) {
   const int64_t n_ropes = std::ssize(config_.ropes);
   const int64_t half = config_.head_dim / 2;
   const int64_t first = slot * n_ropes * half;
-  for (int64_t i = 0; i < n_ropes; ++i) {
-    const RopeTable table =
-        rope_table(config_.ropes[static_cast<size_t>(i)], config_.head_dim, epoch);
-    std::ranges::copy(table.frequencies, frequencies_staging_.begin() + first + i * half);
-    attention_factors_[static_cast<size_t>(slot * n_ropes + i)] = table.attention_factor;
-  }
+  slot_epochs_[static_cast<size_t>(slot)] = -1;  // until the copy has begun
   const auto staged = std::span(frequencies_staging_)
                           .subspan(static_cast<size_t>(first), static_cast<size_t>(n_ropes * half));
+  for (int64_t i = 0; i < n_ropes; ++i) {
+    attention_factors_[static_cast<size_t>(slot * n_ropes + i)] =
+        fill_rope_table(config_.ropes[static_cast<size_t>(i)], config_.head_dim, epoch,
+                        staged.subspan(static_cast<size_t>(i * half), static_cast<size_t>(half)));
+  }
   SUTURE_RETURN_IF_ERROR(stream.copy_to_device(
       reinterpret_cast<std::byte*>(frequencies_.data() + first), std::as_bytes(staged)));
   slot_epochs_[static_cast<size_t>(slot)] = epoch;

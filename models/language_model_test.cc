@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "models/test_models.h"
+#include "models/test_quantised_model.h"
 
 namespace suture {
 namespace {
@@ -129,6 +130,22 @@ TEST(LanguageModelTest, NeighbourPairsOfGgufMatchTheReference) {
   auto cache = (*model)->make_cache(64).value();
   const auto logits = prompt_logits(**model, golden.ids("input_ids"), *cache);
   EXPECT_LE(max_difference(logits, golden.floats("logits")), 1e-3f);
+}
+
+// A batch needs more scratch than a token, and may need more than a prompt.
+TEST(LanguageModelTest, AfterWarmUpTheLargestBatchBuildsNothing) {
+  const TemporaryFile file(quantised_llama());
+  const auto model = LanguageModel::load(file.path(), {.threads = 2}).value();
+  ASSERT_TRUE(model->warm_up());
+  const int64_t built = model->lazily_built();
+  std::vector<std::unique_ptr<KvCache>> caches;
+  std::vector<DecodeItem> items;
+  for (int64_t i = 0; i < LanguageModel::kMaxBatch; ++i) {
+    caches.push_back(model->make_cache(2).value());
+    items.push_back({1, caches.back().get()});
+  }
+  for (const SequenceLogits& answer : model->decode_batch(items)) EXPECT_TRUE(answer);
+  EXPECT_EQ(model->lazily_built(), built);
 }
 
 TEST(LanguageModelTest, AfterWarmUpNoPassBuildsAnything) {
