@@ -1,8 +1,10 @@
 // Attention alone, in shapes of the models that Suture runs: decoding one token after some history,
-// and a prompt grid of 512 rows.
+// the same history in two segments, or half of it beside a segment that nobody listens to, and a
+// prompt grid of 512 rows.
 #include <benchmark/benchmark.h>
 
 #include <cmath>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -18,8 +20,24 @@ struct Heads {
 
 constexpr Heads kHeads[] = {{12, 2, 128}, {14, 2, 64}, {9, 3, 64}};  // 1.5B, 0.5B, 135M
 
+enum class Segments { kOne, kTwo, kOneAndSilent, kHalf };
+
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+// The entries of one sequence, cut as asked for.
+std::vector<AttentionSegment> segments_of(const KvLayerView& kv, int64_t n_entries, Segments of,
+                                          const float* silence) {
+  if (of == Segments::kOne) return {{.kv = kv, .begin = 0, .end = n_entries}};
+  const AttentionSegment own{.kv = kv, .begin = n_entries / 2, .end = n_entries};
+  if (of == Segments::kHalf) return {own};
+  AttentionSegment other{.kv = kv, .begin = 0, .end = n_entries / 2};
+  if (of == Segments::kOneAndSilent) other.log_gain = silence;
+  return {other, own};
+}
+
 // `n_rows` last rows of a sequence of `n_entries`, on the benchmark's third argument of threads.
-void attend(benchmark::State& state, int64_t n_rows, MatmulPath path) {
+void attend(benchmark::State& state, int64_t n_rows, MatmulPath path,
+            Segments of = Segments::kOne) {
   const Heads heads = kHeads[state.range(0)];
   const int64_t n_entries = state.range(1);
   auto device = open_device("cpu", static_cast<int>(state.range(2)));
@@ -51,7 +69,8 @@ void attend(benchmark::State& state, int64_t n_rows, MatmulPath path) {
   for (int64_t row = n_entries - n_rows; row < n_entries; ++row) {
     positions.push_back(static_cast<int32_t>(row));
   }
-  const std::vector<AttentionSegment> segments = {{.kv = kv, .begin = 0, .end = n_entries}};
+  const std::vector<float> silence(static_cast<size_t>(heads.n_heads), kMinusInfinity);
+  const auto segments = segments_of(kv, n_entries, of, silence.data());
   const AttentionArgs args{.query = query.data(),
                            .positions = positions.data(),
                            .out = out.data(),
@@ -73,12 +92,27 @@ void attend(benchmark::State& state, int64_t n_rows, MatmulPath path) {
 }
 
 void decode(benchmark::State& state) { attend(state, 1, MatmulPath::kDecode); }
+void decode_two_segments(benchmark::State& state) {
+  attend(state, 1, MatmulPath::kDecode, Segments::kTwo);
+}
+void decode_half(benchmark::State& state) {
+  attend(state, 1, MatmulPath::kDecode, Segments::kHalf);
+}
+void decode_half_and_silent(benchmark::State& state) {
+  attend(state, 1, MatmulPath::kDecode, Segments::kOneAndSilent);
+}
 void prefill(benchmark::State& state) { attend(state, 512, MatmulPath::kPrefill); }
 
-BENCHMARK(decode)
-    ->ArgNames({"heads", "history", "threads"})
-    ->ArgsProduct({{0, 1, 2}, {1024, 8192}, {1, 2}})
-    ->UseRealTime();
+void histories(benchmark::internal::Benchmark* bench) {
+  bench->ArgNames({"heads", "history", "threads"})
+      ->ArgsProduct({{0, 1, 2}, {1024, 2048, 8192}, {1, 2}})
+      ->UseRealTime();
+}
+
+BENCHMARK(decode)->Apply(histories);
+BENCHMARK(decode_two_segments)->Apply(histories);
+BENCHMARK(decode_half)->Apply(histories);
+BENCHMARK(decode_half_and_silent)->Apply(histories);
 BENCHMARK(prefill)
     ->ArgNames({"heads", "history", "threads"})
     ->ArgsProduct({{0, 1, 2}, {512, 4096}, {1, 2}})

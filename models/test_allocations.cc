@@ -19,7 +19,7 @@ bool suture::allocations_are_counted() { return false; }
 bool suture::allocations_are_counted() { return true; }
 
 // The C library's own names for what takes the place of malloc here.
-// NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
+// NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp,readability-identifier-naming)
 extern "C" {
 
 void* __libc_malloc(size_t size);
@@ -54,7 +54,7 @@ int posix_memalign(void** memory, size_t alignment, size_t size) noexcept {
 }
 
 }  // extern "C"
-   // NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
+   // NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp,readability-identifier-naming)
 
 #endif
 

@@ -40,12 +40,12 @@ void store_sums(V a0, V a1, V b0, V b1, float* a, float* b) {
 #else
 // Adds up a vector's blocks of four lanes: the halves, then their halves.
 template <class D>
-HWY_INLINE hn::Vec<Quarter> add_blocks(D d, hn::Vec<D> v) {
+HWY_INLINE hn::Vec<Quarter> add_blocks(hn::Vec<D> v) {
   if constexpr (hn::MaxLanes(D()) == 4) {
     return v;
   } else {
     const hn::Half<D> half;
-    return add_blocks(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+    return add_blocks<hn::Half<D>>(hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
   }
 }
 
@@ -60,7 +60,7 @@ HWY_INLINE void store_sums(V a0, V a1, V b0, V b1, float* a, float* b) {
   const auto wide_as = hn::BitCast(wide, as), wide_bs = hn::BitCast(wide, bs);
   const V all = hn::Add(hn::BitCast(d, hn::InterleaveLower(wide, wide_as, wide_bs)),
                         hn::BitCast(d, hn::InterleaveUpper(wide, wide_as, wide_bs)));
-  const auto sums = add_blocks(d, all);
+  const auto sums = add_blocks<F32>(all);
   hn::StoreU(hn::LowerHalf(pair, sums), pair, a);
   hn::StoreU(hn::UpperHalf(pair, sums), pair, b);
 }
