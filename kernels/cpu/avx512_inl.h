@@ -2,7 +2,9 @@
 #pragma once
 
 // g++ 12 takes the undefined lanes that its own intrinsics pass along for an error (PR 105593).
+#ifndef __clang__
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 
 #include "kernels/cpu/avx2_inl.h"
 
