@@ -50,14 +50,23 @@ struct PackedRow {
 // Rows of x that are packed and multiplied together, from `next` on.
 class RowPlan {
  public:
-  RowPlan(const PrefillKernels& kernels, const float* x, int64_t cols, int64_t n_rows,
+  RowPlan(ThreadPool& pool, const PrefillKernels& kernels, const MatmulGroupArgs& args,
           int64_t& next) {
-    while (next < n_rows) {
-      const bool split = kernels.needs_rest != nullptr && kernels.needs_rest(x + next * cols, cols);
-      if (size_ + (split ? 2 : 1) > kMaxRows) return;
+    const int64_t cols = args.parts[0].w.cols, first = next;
+    std::array<bool, kMaxRows> split = {};
+    if (kernels.needs_rest != nullptr) {
+      const int64_t n = std::min(kMaxRows, args.n_rows - first);
+      pool.parallel_for(n, [&](int64_t begin, int64_t end, int) {
+        for (int64_t i = begin; i < end; ++i) {
+          split[static_cast<size_t>(i)] = kernels.needs_rest(args.x + (first + i) * cols, cols);
+        }
+      });
+    }
+    for (; next < args.n_rows && size_ < kMaxRows; ++next) {
+      const bool pair = split[static_cast<size_t>(next - first)];
+      if (pair && size_ + 2 > kMaxRows) return;
       rows_[static_cast<size_t>(size_++)] = {next, false};
-      if (split) rows_[static_cast<size_t>(size_++)] = {next, true};
-      ++next;
+      if (pair) rows_[static_cast<size_t>(size_++)] = {next, true};
     }
   }
 
@@ -278,7 +287,7 @@ void pack_rows(CpuStream& stream, const PrefillKernels& kernels, const PackedX& 
 Status prefill_with(CpuStream& stream, const PrefillKernels& kernels, const MatmulGroupArgs& args) {
   const int64_t cols = args.parts[0].w.cols;
   for (int64_t next = 0; next < args.n_rows;) {
-    const RowPlan plan(kernels, args.x, cols, args.n_rows, next);
+    const RowPlan plan(stream.pool(), kernels, args, next);
     const PackedX shape(kernels, cols, plan.size());
     // Room for any number of rows, so that one short prompt makes all that long ones need.
     const int64_t x_bytes = PackedX(kernels, cols, kMaxRows).bytes();
