@@ -337,16 +337,6 @@ SequenceLogits Forward::run(const SequenceRows& sequence, MatmulPath path) {
   return run(std::span(&sequence, 1), path).front();
 }
 
-Status Forward::reserve_batch() {
-  State& s = *state_;
-  s.path = MatmulPath::kDecode;
-  s.n_rows = kMaxSequences;
-  const LayerWeights& w = s.weights.layers.front();
-  SUTURE_RETURN_IF_ERROR(s.project(w));
-  SUTURE_RETURN_IF_ERROR(s.multiply_one(s.attended.data(), w.attention_out, s.delta.data()));
-  return s.multiply_one(s.gate.data(), w.down, s.delta.data());
-}
-
 Result<const float*> Forward::logits(int64_t first_row, int64_t n_rows) {
   State& s = *state_;
   if (first_row < 0 || n_rows < 0 || n_rows > kMaxLogitsRows || first_row + n_rows > s.n_rows)

@@ -64,10 +64,6 @@ class Forward {
 
   // Bounded by the logits, the only thing of which a pass for one sequence does not need as much.
   static constexpr int64_t kMaxSequences = 32;
-  // Gives the kernels the scratch that a pass of kMaxSequences generated tokens needs, by products
-  // of one layer that leave nothing behind.
-  Status reserve_batch();
-
   static constexpr int64_t kMaxLogitsRows = 32;
   // Bytes of the logits among what create() allocates.
   static uint64_t logits_bytes(const ModelConfig& config) {

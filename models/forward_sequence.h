@@ -63,7 +63,7 @@ class ForwardSequence {
                    std::vector<AttentionSegment>& segments) const;
 
   SequenceRows rows_;
-  const SequencePlan alone_;
+  SequencePlan alone_;
   const SequencePlan* plan_ = nullptr;
   int32_t n_heads_ = 0;
   int64_t first_entry_ = 0;

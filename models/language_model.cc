@@ -57,7 +57,6 @@ Status LanguageModel::warm_up() {
   args.cache = cache.get();
   SUTURE_RETURN_IF_ERROR(prefill(args));
   SUTURE_RETURN_IF_ERROR(decode(ids.front(), *cache));
-  SUTURE_RETURN_IF_ERROR(forward_->reserve_batch());
   return stream_->synchronize();
 }
 

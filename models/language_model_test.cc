@@ -132,7 +132,7 @@ TEST(LanguageModelTest, NeighbourPairsOfGgufMatchTheReference) {
   EXPECT_LE(max_difference(logits, golden.floats("logits")), 1e-3f);
 }
 
-// A batch needs more scratch than a token, and may need more than a prompt.
+// A batch needs more scratch than a token, but no more than a prompt.
 TEST(LanguageModelTest, AfterWarmUpTheLargestBatchBuildsNothing) {
   const TemporaryFile file(quantised_llama());
   const auto model = LanguageModel::load(file.path(), {.threads = 2}).value();
