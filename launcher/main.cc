@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "launcher/command.h"
+#include "launcher/command_bench.h"
 #include "launcher/command_chat.h"
 #include "launcher/command_check.h"
 #include "launcher/command_config.h"
@@ -49,6 +50,7 @@ void add_commands(CLI::App& app, CommandContext& context) {
   add_tokenize_command(app, context);
   add_score_command(app, context);
   add_dump_command(app, context);
+  add_bench_command(app, context);
   add_doctor_command(app, context);
   add_worker_command(app, context);
 }

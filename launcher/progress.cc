@@ -8,14 +8,19 @@
 
 namespace suture {
 
-std::string progress_text(uint64_t done, uint64_t total, double bytes_per_second, int width) {
-  const double share = total == 0 ? 1.0 : std::min(1.0, static_cast<double>(done) / total);
+std::string progress_bar(double share, int width) {
   const int filled = static_cast<int>(share * width);
   std::string bar(static_cast<size_t>(filled), '=');
   if (filled < width) bar += '>';
   bar.resize(static_cast<size_t>(width), ' ');
-  return fmt::format("[{}] {:3} %  {} of {} MB  {:.0f} MB/s", bar, static_cast<int>(share * 100),
-                     done / 1'000'000, total / 1'000'000, bytes_per_second / 1e6);
+  return "[" + bar + "]";
+}
+
+std::string progress_text(uint64_t done, uint64_t total, double bytes_per_second, int width) {
+  const double share = total == 0 ? 1.0 : std::min(1.0, static_cast<double>(done) / total);
+  return fmt::format("{} {:3} %  {} of {} MB  {:.0f} MB/s", progress_bar(share, width),
+                     static_cast<int>(share * 100), done / 1'000'000, total / 1'000'000,
+                     bytes_per_second / 1e6);
 }
 
 ProgressLine::ProgressLine(std::string title)
@@ -42,6 +47,25 @@ void ProgressLine::update(uint64_t done_bytes, uint64_t total_bytes) {
   std::fflush(stderr);
   drawn_ = true;
   shown_ = now;
+  shown_tenth_ = tenth;
+}
+
+StepProgress::StepProgress(std::string title)
+    : title_(std::move(title)), terminal_(::isatty(STDERR_FILENO) == 1) {}
+
+StepProgress::~StepProgress() {
+  if (shown_tenth_ >= 0 && terminal_) fmt::print(stderr, "\n");
+}
+
+void StepProgress::update(std::string_view what, int64_t done, int64_t total) {
+  constexpr int kWidth = 30;
+  const double share = total == 0 ? 1.0 : static_cast<double>(done) / static_cast<double>(total);
+  const auto tenth = static_cast<int64_t>(10 * share);
+  if (!terminal_ && tenth == shown_tenth_) return;
+  // Spaces cover what a longer name has left behind.
+  fmt::print(stderr, "{}{} {} {:3.0f} %  {:<12}{}", terminal_ ? "\r" : "", title_,
+             progress_bar(share, kWidth), 100 * share, what, terminal_ ? "" : "\n");
+  std::fflush(stderr);
   shown_tenth_ = tenth;
 }
 

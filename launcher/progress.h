@@ -4,11 +4,15 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace suture {
 
 // "[=====>    ]  52 %  580 of 1117 MB  21 MB/s", `width` characters between the brackets.
 std::string progress_text(uint64_t done, uint64_t total, double bytes_per_second, int width);
+
+// "[=====>    ]" for the share of the work that is done.
+std::string progress_bar(double share, int width);
 
 class ProgressLine {
  public:
@@ -29,6 +33,23 @@ class ProgressLine {
   Clock::time_point started_;
   Clock::time_point shown_;
   uint64_t shown_tenth_ = 0;
+};
+
+// Progress in steps that have names: "model [=====>    ]  50 %  decode".
+class StepProgress {
+ public:
+  explicit StepProgress(std::string title);
+  StepProgress(const StepProgress&) = delete;
+  StepProgress& operator=(const StepProgress&) = delete;
+  ~StepProgress();
+
+  // `what` comes next; elsewhere than on a terminal only a new tenth gives a line.
+  void update(std::string_view what, int64_t done, int64_t total);
+
+ private:
+  std::string title_;
+  bool terminal_;
+  int64_t shown_tenth_ = -1;
 };
 
 }  // namespace suture

@@ -16,5 +16,26 @@ TEST(ProgressTextTest, StaysWholeAtTheEnds) {
   EXPECT_EQ(progress_text(3'000'000, 2'000'000, 0, 4), "[====] 100 %  3 of 2 MB  0 MB/s");
 }
 
+TEST(ProgressBarTest, IsAsLongAsAsked) {
+  EXPECT_EQ(progress_bar(0, 4), "[>   ]");
+  EXPECT_EQ(progress_bar(0.5, 4), "[==> ]");
+  EXPECT_EQ(progress_bar(1, 4), "[====]");
+}
+
+// Standard error is no terminal where tests run.
+TEST(StepProgressTest, GivesALineForEachNewTenth) {
+  testing::internal::CaptureStderr();
+  {
+    StepProgress progress("model");
+    progress.update("first", 0, 40);
+    progress.update("second", 1, 40);
+    progress.update("third", 4, 40);
+  }
+  const std::string shown = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(shown,
+            "model [>                             ]   0 %  first       \n"
+            "model [===>                          ]  10 %  third       \n");
+}
+
 }  // namespace
 }  // namespace suture

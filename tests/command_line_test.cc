@@ -60,6 +60,15 @@ TEST(CommandLineTest, UsageErrorsExitWith2) {
                  "--kv-dtype");
 }
 
+TEST(CommandLineTest, BenchSaysWhatItCannotMeasure) {
+  expect_failure({"bench", kLlama, "--threads", "0"}, 2, "invalid_argument", "--threads");
+  expect_failure({"bench", kLlama, "--threads", "100000"}, 2, "invalid_argument", "--threads");
+  expect_failure({"bench", kLlama, "--prompt", "0"}, 2, "invalid_argument", "--prompt");
+  expect_failure({"bench", kLlama, "--prompt", "250", "--generate", "7"}, 2, "invalid_argument",
+                 "257 tokens, more than the 256");
+  expect_failure({"bench", "no-such-model"}, 1, "not_found", "no-such-model");
+}
+
 TEST(CommandLineTest, ModelsThatAreNotThereAreNamed) {
   expect_failure({"inspect", "no-such-model"}, 1, "not_found", "no-such-model");
   expect_failure({"tokenize", "/nowhere/x.gguf"}, 1, "not_found", "/nowhere/x.gguf");

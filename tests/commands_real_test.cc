@@ -85,5 +85,35 @@ TEST(CommandsRealTest, GemmaIsInspectedAndScored) {
   EXPECT_EQ(run.json()["token_nll"].size(), 1u);
 }
 
+TEST(CommandsRealTest, BenchMeasuresEngineAndMachine) {
+  SUTURE_REQUIRE_PULLED("smollm2-135m-instruct");
+  const SutureRun run = run_suture({"bench", "smollm2-135m-instruct", "--threads", "1", "--prompt",
+                                    "64", "--generate", "8", "--rounds", "2", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  const json result = run.json();
+  EXPECT_EQ(result["model"], "smollm2-135m-instruct");
+  EXPECT_EQ(result["threads"], 1);
+  EXPECT_EQ(result["n"], 2);
+  for (const char* figure : {"prefill_tok_s", "decode_tok_s", "read_gb_s", "limit_gb_s", "gflop_s",
+                             "limit_gflop_s", "load_s"})
+    EXPECT_GT(result[figure].get<double>(), 0) << figure;
+  // Nothing computes faster than its own registers. Part of so small a model stays in the caches,
+  // so that it can be read a little faster than memory.
+  EXPECT_LT(result["share_of_flop_limit"].get<double>(), 1.0);
+  EXPECT_LT(result["share_of_read_limit"].get<double>(), 1.2);
+  const auto file_bytes =
+      static_cast<double>(std::filesystem::file_size(pulled("smollm2-135m-instruct")));
+  EXPECT_GT(result["rss_bytes"].get<double>(), 0.5 * file_bytes);
+  EXPECT_LT(result["rss_bytes"].get<double>(), 5 * file_bytes);
+}
+
+TEST(CommandsRealTest, BenchRefusesWhatTheModelCannotHold) {
+  SUTURE_REQUIRE_PULLED("smollm2-135m-instruct");
+  const SutureRun run = run_suture(
+      {"bench", "smollm2-135m-instruct", "--prompt", "8192", "--generate", "1", "--json"});
+  EXPECT_EQ(run.exit_code, 2) << run.errors;
+  EXPECT_NE(run.errors.find("8193 tokens, more than the 8192"), std::string::npos) << run.errors;
+}
+
 }  // namespace
 }  // namespace suture
