@@ -27,12 +27,5 @@ SUTURE_INLINE U8x32 lookup(U8x16 table, U8x32 index) {
   return reinterpret_cast<U8x32>(_mm256_shuffle_epi8(twice, as_int(index)));
 }
 
-// Pairs are added in 16 bits, which saturate at 32767: |w| * |x| * 2 must stay below, and does
-// for w below 128.
-SUTURE_INLINE I32x8 dot_by_pairs(__m256i w, __m256i x) {
-  const __m256i pairs = _mm256_maddubs_epi16(w, x);
-  return reinterpret_cast<I32x8>(_mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
-}
-
 }  // namespace
 }  // namespace suture

@@ -25,7 +25,8 @@ SUTURE_INLINE RowFloats rows_from_code(const void* bytes) {
 
 // Pairs are added in 16 bits, which saturate: w * 127 * 2 fits below 64.
 SUTURE_INLINE RowInts dot_quads(RowInts sums, RowBytes w, int32_t quad) {
-  return sums + dot_by_pairs(as_int(w), _mm256_set1_epi32(quad));
+  const __m256i pairs = _mm256_maddubs_epi16(as_int(w), _mm256_set1_epi32(quad));
+  return sums + reinterpret_cast<RowInts>(_mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 
 // Even and odd bytes widened to 16 bits.
@@ -35,13 +36,6 @@ SUTURE_INLINE RowInts dot_wide_quads(RowInts sums, RowBytes w, int32_t quad) {
                                          _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8));
   const __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(as_int(w), 8), _mm256_srai_epi16(x, 8));
   return sums + reinterpret_cast<RowInts>(_mm256_add_epi32(even, odd));
-}
-
-SUTURE_INLINE I32x8 dot_unsigned(U8x32 w, I8x32 x) { return dot_by_pairs(as_int(w), as_int(x)); }
-
-// |w| <= 128 and |x| <= 127: two products fit 16 bits.
-SUTURE_INLINE I32x8 dot_signed(I8x32 w, I8x32 x) {
-  return dot_by_pairs(_mm256_abs_epi8(as_int(w)), _mm256_sign_epi8(as_int(x), as_int(w)));
 }
 
 }  // namespace

@@ -3,13 +3,6 @@
 namespace suture {
 namespace {
 
-SUTURE_INLINE I32x8 dot_unsigned(U8x32 w, I8x32 x) { return dot_by_pairs(as_int(w), as_int(x)); }
-
-// |w| <= 128 and |x| <= 127: two products fit 16 bits.
-SUTURE_INLINE I32x8 dot_signed(I8x32 w, I8x32 x) {
-  return dot_by_pairs(_mm256_abs_epi8(as_int(w)), _mm256_sign_epi8(as_int(x), as_int(w)));
-}
-
 // Pairs are added in 16 bits, which saturate: w * 127 * 2 fits below 64.
 SUTURE_INLINE RowInts dot_quads(RowInts sums, RowBytes w, int32_t quad) {
   const __m512i pairs = _mm512_maddubs_epi16(as_int(w), _mm512_set1_epi32(quad));

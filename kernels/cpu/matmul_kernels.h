@@ -12,39 +12,40 @@
 namespace suture {
 
 inline constexpr int64_t kQuantGroup = 32;   // activations that share one 8-bit scale
-inline constexpr int64_t kQuantChunk = 256;  // unit of unpacking; rows are padded to it
+inline constexpr int64_t kQuantChunk = 256;  // weights that are unpacked together
 
 // A row of activations in 8 bits: x[i] = q[i] * scale[i / 32]. Per 32 also for K-quants: it costs
 // one multiplication per group over ggml's per-256 scale and keeps outliers from drowning the rest.
 struct QuantisedRow {
-  int8_t* q;       // [padded cols]
-  float* scale;    // [padded cols / 32]
-  float* sum;      // [padded cols / 32]: scale * (sum of the group's q)
-  float* sum16;    // [padded cols / 16]: the same for each half of a group
-  int32_t* total;  // [padded cols / 16]: sum of q of each half of a group
+  int8_t* q;       // [cols]
+  float* scale;    // [cols / 32]
+  float* sum;      // [cols / 32]: scale * (sum of the group's q)
+  int32_t* total;  // [cols / 16]: sum of q of each half of a group
 };
 
-struct DecodeJob {
+// Plain weights with the activations as they are.
+struct PlainJob {
   const std::byte* w;  // [rows], row_bytes apart
   int64_t row_bytes;
   int64_t cols;
-  const float* bias;       // [rows] or nullptr
-  const float* x;          // [n_rows][cols], for plain weight types
-  const QuantisedRow* qx;  // [n_rows], for quantised weight types
+  const float* bias;  // [rows] or nullptr
+  const float* x;     // [n_rows][cols]
   int64_t n_rows;
   float* out;  // [n_rows][out_stride]
   int64_t out_stride;
 };
 
-inline constexpr int kMaxTileX = 4;  // rows of x that meet one unpacking of a tile
+inline constexpr int kMaxTileX = 4;  // rows of x that meet one reading of the weights
 
 struct MatmulKernels {
-  // x [n] -> row, zero beyond n up to a multiple of kQuantChunk; n is a multiple of kQuantGroup.
+  // x [n] -> row; n is a multiple of kQuantGroup.
   void (*quantise)(const float* x, int64_t n, const QuantisedRow& row);
-  // Output features [begin, end) of all rows. nullptr for types that are not weights.
-  void (*decode[kDTypes])(const DecodeJob& job, int64_t begin, int64_t end) = {};
+  // Output features [begin, end) of all rows, for plain weights.
+  void (*decode_plain[kDTypes])(const PlainJob& job, int64_t begin, int64_t end) = {};
   // `elements` weights from a block boundary on.
   void (*dequantise[kDTypes])(const std::byte* source, int64_t elements, float* target) = {};
+  // The others are for quantised weights.
+  //
   // Up to 16 rows of `cols` weights, row_bytes apart, into one tile (kernels/packed_weights.h).
   void (*pack[kDTypes])(const std::byte* rows, int64_t row_bytes, int64_t n_rows, int64_t cols,
                         std::byte* tile) = {};

@@ -24,17 +24,6 @@ SUTURE_INLINE U8x32 lookup(U8x16 table, U8x32 index) {
   return values;
 }
 
-template <typename W>
-SUTURE_INLINE I32x8 dot_scalar(W w, I8x32 x) {
-  using I32x32 = int32_t __attribute__((vector_size(128)));
-  const I32x32 p = __builtin_convertvector(w, I32x32) * __builtin_convertvector(x, I32x32);
-  I32x8 lanes;
-  for (int i = 0; i < 8; ++i) lanes[i] = p[4 * i] + p[4 * i + 1] + p[4 * i + 2] + p[4 * i + 3];
-  return lanes;
-}
-SUTURE_INLINE I32x8 dot_unsigned(U8x32 w, I8x32 x) { return dot_scalar(w, x); }
-SUTURE_INLINE I32x8 dot_signed(I8x32 w, I8x32 x) { return dot_scalar(w, x); }
-
 inline constexpr int kRowLanes = 8;
 
 }  // namespace

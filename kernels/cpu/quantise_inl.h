@@ -47,21 +47,11 @@ SUTURE_INLINE void quantise_group(const float* x, int64_t group, const Quantised
   row.total[2 * group] = static_cast<int32_t>(first);
   row.total[2 * group + 1] = static_cast<int32_t>(second);
   row.sum[group] = scale * static_cast<float>(static_cast<int32_t>(first + second));
-  row.sum16[2 * group] = scale * static_cast<float>(row.total[2 * group]);
-  row.sum16[2 * group + 1] = scale * static_cast<float>(row.total[2 * group + 1]);
 }
 
+// As MatmulKernels::quantise.
 inline void quantise_row(const float* x, int64_t n, const QuantisedRow& row) {
-  const int64_t n_groups = n / kQuantGroup;
-  for (int64_t g = 0; g < n_groups; ++g) quantise_group(x + kQuantGroup * g, g, row);
-  const int64_t padded = (n + kQuantChunk - 1) / kQuantChunk * (kQuantChunk / kQuantGroup);
-  for (int64_t g = n_groups; g < padded; ++g) {
-    store(row.q + kQuantGroup * g, U8x32{});
-    row.scale[g] = 0;
-    row.sum[g] = 0;
-    row.sum16[2 * g] = row.sum16[2 * g + 1] = 0;
-    row.total[2 * g] = row.total[2 * g + 1] = 0;
-  }
+  for (int64_t g = 0; g < n / kQuantGroup; ++g) quantise_group(x + kQuantGroup * g, g, row);
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
 // The table of one target, from the templates of the other *_inl.h files.
 #pragma once
 
-#include "kernels/cpu/decode_inl.h"
 #include "kernels/cpu/pack_inl.h"
 #include "kernels/cpu/packed_decode_inl.h"
+#include "kernels/cpu/plain_decode_inl.h"
+#include "kernels/cpu/quantise_inl.h"
 #include "kernels/cpu/unpack_inl.h"
 
 namespace suture {
@@ -12,7 +13,6 @@ namespace {
 template <DType kType, typename Format, typename PackFormat = Format>
 constexpr void add_quantised(MatmulKernels& kernels) {
   constexpr auto kIndex = static_cast<size_t>(kType);
-  kernels.decode[kIndex] = decode_rows<Quantised<Format>>;
   kernels.dequantise[kIndex] = dequantise_blocks<Format>;
   kernels.pack[kIndex] = pack_tile<PackFormat, kType>;
   kernels.decode_tile[kIndex] = decode_tile<kType>;
@@ -21,7 +21,7 @@ constexpr void add_quantised(MatmulKernels& kernels) {
 
 template <typename Format>
 constexpr void add_plain(MatmulKernels& kernels, DType dtype) {
-  kernels.decode[static_cast<size_t>(dtype)] = decode_rows<Plain<Format>>;
+  kernels.decode_plain[static_cast<size_t>(dtype)] = decode_rows<Format>;
   kernels.dequantise[static_cast<size_t>(dtype)] = widen_plain<Format>;
 }
 
