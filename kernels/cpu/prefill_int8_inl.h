@@ -40,14 +40,14 @@ inline constexpr int64_t kIntPanelBytes = kIntStretchUnits * int64_t{sizeof(Weig
 
 // ---- Activations ----
 
-// A group of 32 activations in 8 bits; of the members of `row` only those that are needed.
+// A group of 32 activations in 8 bits.
 struct RoundedGroup {
   alignas(64) int8_t q[kQuantGroup];
-  float scale, sum, sum16[2];
+  float scale, sum;
   int32_t total[2];
 
   SUTURE_INLINE explicit RoundedGroup(const float* x) {
-    quantise_group(x, 0, {q, &scale, &sum, sum16, total});
+    quantise_group(x, 0, {q, &scale, &sum, total});
   }
 };
 
