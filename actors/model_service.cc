@@ -26,11 +26,15 @@ constexpr int64_t kTokensHeld = 64;
 
 std::string_view role_name(Role role) { return role == Role::kMaster ? "master" : "slave"; }
 
-Result<std::unique_ptr<LanguageModel>> load_model(const ModelLoad& load) {
-  const LoadOptions options{.device = load.device,
-                            .threads = load.threads,
-                            .rope_scaling = load.rope_scaling,
-                            .rope_length = load.rope_length};
+Result<std::unique_ptr<LanguageModel>> load_model(const ModelLoad& load, BrokerClient& broker) {
+  const LoadOptions options{
+      .device = load.device,
+      .threads = load.threads,
+      .rope_scaling = load.rope_scaling,
+      .rope_length = load.rope_length,
+      .packed_memory = [&broker](const std::string& key, uint64_t bytes, const FillMemory& fill) {
+        return broker.shared_blob(key, bytes, fill);
+      }};
   if (load.norms_of.empty()) return LanguageModel::load(load.path, options);
   SUTURE_ASSIGN_OR_RETURN(const auto source, Checkpoint::open(load.norms_of));
   SUTURE_ASSIGN_OR_RETURN(const auto own, Checkpoint::open(load.path));
@@ -45,7 +49,7 @@ Result<std::unique_ptr<LanguageModel>> load_model(const ModelLoad& load) {
 Result<std::unique_ptr<ModelService>> ModelService::load(const ModelLoad& load,
                                                          std::unique_ptr<BrokerClient> broker) {
   const int64_t start = monotonic_ns();
-  SUTURE_ASSIGN_OR_RETURN(auto model, load_model(load));
+  SUTURE_ASSIGN_OR_RETURN(auto model, load_model(load, *broker));
   SUTURE_ASSIGN_OR_RETURN(auto vocabularies,
                           Vocabularies::load(model->checkpoint(), load.vocabularies));
   SUTURE_ASSIGN_OR_RETURN(auto slab, Slab::create({.shape = model->config().kv_shape(),

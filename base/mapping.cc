@@ -18,6 +18,17 @@ constexpr int kMadviseCollapse = 25;  // MADV_COLLAPSE, since Linux 6.1; not in 
 
 uintptr_t round_up(uintptr_t value, uintptr_t step) { return (value + step - 1) / step * step; }
 
+size_t page_size() { return static_cast<size_t>(::sysconf(_SC_PAGESIZE)); }
+
+// The pages on which these bytes lie.
+std::span<const std::byte> whole_pages(std::span<const std::byte> bytes) {
+  if (bytes.empty()) return {};
+  const size_t before = reinterpret_cast<uintptr_t>(bytes.data()) % page_size();
+  return {bytes.data() - before, round_up(before + bytes.size(), page_size())};
+}
+
+void* address(std::span<const std::byte> bytes) { return const_cast<std::byte*>(bytes.data()); }
+
 // Huge pages can only back what starts where one can start.
 void* map_aligned(size_t size, int protection, int flags, int fd) {
   if (size < kHugePage) return ::mmap(nullptr, size, protection, flags, fd, 0);
@@ -33,8 +44,7 @@ void* map_aligned(size_t size, int protection, int flags, int fd) {
     errno = error_number;
     return MAP_FAILED;
   }
-  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const uintptr_t end = round_up(start + size, page);
+  const uintptr_t end = round_up(start + size, page_size());
   if (start > begin) ::munmap(space, start - begin);
   if (end < begin + reserved) ::munmap(reinterpret_cast<void*>(end), begin + reserved - end);
   return mapped;
@@ -58,9 +68,9 @@ Mapping::~Mapping() {
 Result<Mapping> Mapping::shared(int fd, size_t size, Access access) {
   if (size == 0) return Mapping();
   const int protection = access == Access::kReadOnly ? PROT_READ : PROT_READ | PROT_WRITE;
-  void* address = map_aligned(size, protection, MAP_SHARED, fd);
-  if (address == MAP_FAILED) return fail_errno("cannot map shared memory", errno);
-  return Mapping(static_cast<std::byte*>(address), size);
+  void* mapped = map_aligned(size, protection, MAP_SHARED, fd);
+  if (mapped == MAP_FAILED) return fail_errno("cannot map shared memory", errno);
+  return Mapping(static_cast<std::byte*>(mapped), size);
 }
 
 Result<Mapping> Mapping::file(const std::filesystem::path& path) {
@@ -78,11 +88,10 @@ Result<Mapping> Mapping::file(const std::filesystem::path& path) {
 
 Result<Mapping> Mapping::anonymous(size_t size) {
   if (size == 0) return Mapping();
-  void* address =
-      map_aligned(size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
-  if (address == MAP_FAILED) return fail_errno("cannot map memory", errno);
-  ::madvise(address, size, MADV_HUGEPAGE);
-  return Mapping(static_cast<std::byte*>(address), size);
+  void* mapped = map_aligned(size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+  if (mapped == MAP_FAILED) return fail_errno("cannot map memory", errno);
+  ::madvise(mapped, size, MADV_HUGEPAGE);
+  return Mapping(static_cast<std::byte*>(mapped), size);
 }
 
 uint64_t total_bytes(std::span<const Mapping> mappings) {
@@ -93,20 +102,20 @@ uint64_t total_bytes(std::span<const Mapping> mappings) {
 
 void page_in(std::span<const std::byte> mapped) {
   if (mapped.empty()) return;
-  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<uintptr_t>(mapped.data()) / page * page;
-  const auto end = reinterpret_cast<uintptr_t>(mapped.data() + mapped.size());
-  if (::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_READ) == 0) return;
-  for (size_t at = 0; at < mapped.size(); at += page)  // a kernel before 5.14
+  const std::span<const std::byte> pages = whole_pages(mapped);
+  if (::madvise(address(pages), pages.size(), MADV_POPULATE_READ) == 0) return;
+  for (size_t at = 0; at < mapped.size(); at += page_size())  // a kernel before 5.14
     static_cast<void>(*static_cast<const volatile std::byte*>(mapped.data() + at));
 }
 
 void page_out(std::span<const std::byte> mapped) {
-  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto address = reinterpret_cast<uintptr_t>(mapped.data());
-  const uintptr_t begin = round_up(address, page);
-  const uintptr_t end = (address + mapped.size()) / page * page;
-  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  const std::span<const std::byte> pages = whole_pages(mapped);
+  if (!pages.empty()) ::madvise(address(pages), pages.size(), MADV_DONTNEED);
+}
+
+void read_ahead(std::span<const std::byte> mapped) {
+  const std::span<const std::byte> pages = whole_pages(mapped);
+  if (!pages.empty()) ::madvise(address(pages), pages.size(), MADV_WILLNEED);
 }
 
 void back_with_huge_pages(std::span<std::byte> mapped) {

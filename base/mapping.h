@@ -47,9 +47,12 @@ uint64_t total_bytes(std::span<const Mapping> mappings);
 // access waits for either. Only costs time where the system cannot.
 void page_in(std::span<const std::byte> mapped);
 
-// Takes the whole pages of a file's mapping away from this process; what is touched again is
-// entered again.
+// Takes the pages of a file's mapping away from this process; what is touched again is entered
+// again. Not for memory that is not a file's: its content would be lost.
 void page_out(std::span<const std::byte> mapped);
+
+// Has the system read the pages of a file's mapping, without entering them for this process.
+void read_ahead(std::span<const std::byte> mapped);
 
 // Has the system back shared memory that nobody has written yet with huge pages, as far as it has
 // them: streaming through small ones is a quarter slower. What it backs is allocated now.

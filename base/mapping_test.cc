@@ -127,7 +127,7 @@ TEST(MappingTest, PageInEntersEveryPage) {
   EXPECT_GE(resident_pages() - before, half - 64);
 }
 
-TEST(MappingTest, PageOutGivesWholePagesBackAndLosesNothing) {
+TEST(MappingTest, PageOutGivesPagesBackAndLosesNothing) {
   constexpr size_t kBytes = 16 << 20;
   const UniqueFd fd(::memfd_create("pages", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(fd.get(), kBytes), 0);

@@ -6,46 +6,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <fstream>
 #include <limits>
 
+#include "base/available_memory.h"
 #include "base/mapping.h"
 
 namespace suture {
 namespace {
 
-constexpr uint64_t kUnknown = std::numeric_limits<uint64_t>::max();
-
-uint64_t available_on_machine() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string name, unit; file >> name;) {
-    uint64_t kib = 0;
-    if (!(file >> kib)) break;
-    if (name == "MemAvailable:") return kib * 1024;
-    std::getline(file, unit);
-  }
-  return kUnknown;
-}
-
-// The limit as a whole, not what is left of it: usage counts page cache that the kernel would drop.
-uint64_t control_group_limit() {
-  for (const char* path :
-       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    uint64_t bytes = 0;
-    if (std::ifstream(path) >> bytes) return bytes;
-  }
-  return kUnknown;
-}
-
-tl::unexpected<Error> no_memory(const std::string& name, uint64_t needed, uint64_t available) {
-  return fail(ErrorCode::kOutOfMemory,
-              fmt::format("{} needs {:.1f} MiB of memory, {:.1f} MiB are available", name,
-                          static_cast<double>(needed) / (1 << 20),
-                          static_cast<double>(available) / (1 << 20)),
-              "bus", "lower max_seq_len or max_sequences, or free memory");
-}
+constexpr const char* kRemedy = "lower max_seq_len or max_sequences, or free memory";
 
 // Only as far as the system likes: the rest is left to be allocated.
 Status back_with_huge_pages(int fd, const std::string& name, uint64_t bytes) {
@@ -62,16 +32,13 @@ Status back_with_huge_pages(int fd, const std::string& name, uint64_t bytes) {
 Result<UniqueFd> create_memfd(const std::string& name, uint64_t bytes) {
   if (bytes == 0 || bytes > static_cast<uint64_t>(std::numeric_limits<off_t>::max()))
     return fail(ErrorCode::kInvalidArgument, fmt::format("{} of {} bytes", name, bytes), "bus");
-  // Asked first: for memory that is not there, fallocate may call the out-of-memory killer instead
-  // of failing.
-  const uint64_t available = std::min(available_on_machine(), control_group_limit());
-  if (bytes > available) return no_memory(name, bytes, available);
-
+  SUTURE_RETURN_IF_ERROR(check_available_memory(name, bytes, "bus", kRemedy));
   UniqueFd fd(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return fail_errno("cannot create shared memory", errno, name);
   SUTURE_RETURN_IF_ERROR(back_with_huge_pages(fd.get(), name, bytes));
   const int error_number = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes));
-  if (error_number == ENOSPC || error_number == ENOMEM) return no_memory(name, bytes, available);
+  if (error_number == ENOSPC || error_number == ENOMEM)
+    return no_memory(name, bytes, "bus", kRemedy);
   if (error_number != 0) return fail_errno("cannot allocate shared memory", error_number, name);
   return fd;
 }

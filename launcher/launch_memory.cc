@@ -44,7 +44,7 @@ Result<ProcessMemory> process_memory(const LaunchSpec& spec, const ModelSpec& mo
   ProcessMemory process;
   process.name = model.name;
   if (file.first_user == model.name)
-    process.weight_bytes = file.model.mapped_bytes;
+    process.weight_bytes = file.model.mapped_bytes + file.model.packed_bytes;
   else
     process.shares_weights_with = file.first_user;
   process.weight_bytes += file.model.converted_bytes;

@@ -14,8 +14,8 @@ namespace suture {
 // One process, or with placement = "in-process" one model's part of the one process.
 struct ProcessMemory {
   std::string name;
-  // Weights are mapped from the file, so processes of one file share its pages: they count once,
-  // with the first of them, whose name is given here for the others.
+  // Processes of one file share its packed weights, and its pages where weights lie in the file:
+  // they count once, with the first of them, whose name is given here for the others.
   std::string shares_weights_with;
   uint64_t weight_bytes = 0;
   uint64_t kv_bytes = 0;          // the slab, allocated at start

@@ -6,6 +6,7 @@
 
 #include "base/mapping.h"
 #include "base/sha256.h"
+#include "models/weight_packing.h"
 
 namespace suture {
 namespace {
@@ -29,10 +30,15 @@ Result<std::unique_ptr<LanguageModel>> LanguageModel::load(const std::filesystem
   model->config_ = model->checkpoint_->config();
   SUTURE_RETURN_IF_ERROR(check_runnable(model->config_, path.string()));
   SUTURE_RETURN_IF_ERROR(override_rope(options, model->config_));
+  model->file_fingerprint_ = model->checkpoint_->fingerprint();
   SUTURE_ASSIGN_OR_RETURN(model->device_, open_device(options.device, options.threads));
   SUTURE_ASSIGN_OR_RETURN(model->stream_, model->device_->make_stream());
   SUTURE_ASSIGN_OR_RETURN(model->weights_,
                           load_weights(*model->checkpoint_, *model->device_, norms));
+  if (model->device_->kind() == DeviceKind::kCpu)
+    SUTURE_RETURN_IF_ERROR(pack_weights(*model->checkpoint_, model->file_fingerprint_,
+                                        model->stream_->workers(), options.packed_memory,
+                                        model->weights_));
   if (norms != nullptr) model->norms_ = digest(*norms);
   SUTURE_ASSIGN_OR_RETURN(model->forward_, Forward::create(model->config(), model->weights_,
                                                            *model->device_, *model->stream_));
@@ -40,15 +46,18 @@ Result<std::unique_ptr<LanguageModel>> LanguageModel::load(const std::filesystem
 }
 
 std::string LanguageModel::fingerprint() const {
-  const std::string of_file = checkpoint_->fingerprint();
-  if (norms_.empty() && config_.ropes == checkpoint_->config().ropes) return of_file;
+  if (norms_.empty() && config_.ropes == checkpoint_->config().ropes) return file_fingerprint_;
   Sha256 hash;
-  hash.update(of_file + describe_ropes(config_) + norms_);
+  hash.update(file_fingerprint_ + describe_ropes(config_) + norms_);
   return hash.finish();
 }
 
 Status LanguageModel::warm_up() {
-  for (const TensorInfo* tensor : checkpoint_->tensors()) page_in(tensor->data);
+  for (const TensorInfo* tensor : checkpoint_->tensors()) {
+    if (is_used_in_place(*tensor, weights_)) page_in(tensor->data);
+    // Of the embedding a process needs the rows of its text alone.
+    if (tensor->data.data() == weights_.embedding.data) read_ahead(tensor->data);
+  }
   const int64_t rows = warm_up_rows(stream_->workers(), config());
   SUTURE_ASSIGN_OR_RETURN(const auto cache, make_cache(rows + 1));
   const std::vector<int32_t> ids(static_cast<size_t>(rows), 0);

@@ -79,11 +79,12 @@ class LanguageModel {
   ModelConfig config_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
+  std::string file_fingerprint_;
   std::string norms_;  // digest of norm weights that are not the checkpoint's own, or empty
   Weights weights_;
   std::unique_ptr<Forward> forward_;
   std::vector<SequenceRows> batch_;  // of the last decode_batch(), kept for its memory
-  bool paged_in_ = false;            // the weights' pages, by warm_up() or by the first pass
+  bool paged_in_ = false;            // the file's pages, by warm_up() or by the first pass
 };
 
 }  // namespace suture

@@ -1,10 +1,15 @@
 // How a model is loaded, where that is not said by its file.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 
+#include "base/error.h"
+#include "base/mapping.h"
 #include "kernels/rope_schedule.h"
 
 namespace suture {
@@ -24,11 +29,18 @@ enum class RopeCrossing : uint8_t {
   kReread,  // the whole sequence is read again as a new stream
 };
 
+using FillMemory = std::function<Status(std::span<std::byte>)>;
+// Memory that holds what `fill` writes into it, or what another process has written under the same
+// key and size; only read from then on.
+using PackedMemory =
+    std::function<Result<Mapping>(const std::string& key, uint64_t bytes, const FillMemory& fill)>;
+
 struct LoadOptions {
   std::string device = "cpu";  // as in open_device()
   int threads = 1;             // 0 = one per core
   std::optional<RopeScalingOverride> rope_scaling;
-  int64_t rope_length = 0;  // every length counts as this one for the rope's table; 0 = off
+  int64_t rope_length = 0;          // every length counts as this one for the rope's table; 0 = off
+  PackedMemory packed_memory = {};  // of the packed weights; empty = memory of the model's own
 };
 
 }  // namespace suture

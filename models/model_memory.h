@@ -9,7 +9,10 @@
 namespace suture {
 
 struct ModelMemory {
-  uint64_t mapped_bytes = 0;      // of the file, used where it lies; shared with other processes
+  // Of the file, used where it lies, without the rows of the embedding that a process looks up: the
+  // system can drop those pages at any time. Shared with other processes, as are packed weights.
+  uint64_t mapped_bytes = 0;
+  uint64_t packed_bytes = 0;      // quantised weights as the kernels read them
   uint64_t converted_bytes = 0;   // weights that the forward pass wants in another form
   uint64_t activation_bytes = 0;  // scratch of the forward pass
   uint64_t logits_bytes = 0;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/mapping.h"
 #include "kernels/device.h"
 #include "kernels/matmul.h"
 #include "models/checkpoint.h"
@@ -39,6 +40,7 @@ struct Weights {
 
   // Memory the views point into when it is not the checkpoint's mapping.
   std::vector<std::unique_ptr<Buffer>> owned;
+  Mapping packed;  // tiles (models/weight_packing.h)
 };
 
 // Checks every tensor's presence, shape and type against the configuration. The checkpoint must
