@@ -2,16 +2,18 @@
 
 #include <utility>
 
+#include "bus/doorbell_set.h"
+
 namespace suture {
 
-EngineThread::EngineThread() : thread_([this] { run(); }) {}
+EngineThread::EngineThread(EngineWork& work) : work_(work), thread_([this] { run(); }) {}
 
 EngineThread::~EngineThread() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
-  posted_.notify_one();
+  ring_doorbell(posted_);
   thread_.join();
 }
 
@@ -20,20 +22,43 @@ void EngineThread::post(std::function<void()> job) {
     const std::lock_guard lock(mutex_);
     jobs_.push_back(std::move(job));
   }
-  posted_.notify_one();
+  ring_doorbell(posted_);
 }
 
 void EngineThread::run() {
-  std::unique_lock lock(mutex_);
   while (true) {
-    posted_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
-    if (jobs_.empty()) return;
-    const std::function<void()> job = std::move(jobs_.front());
-    jobs_.pop_front();
-    lock.unlock();
-    job();
-    lock.lock();
+    if (run_job() || work_.work()) continue;
+    if (has_job_or_end()) {
+      const std::lock_guard lock(mutex_);
+      if (jobs_.empty()) return;
+    } else {
+      wait();
+    }
   }
+}
+
+bool EngineThread::run_job() {
+  std::function<void()> job;
+  {
+    const std::lock_guard lock(mutex_);
+    if (jobs_.empty()) return false;
+    job = std::move(jobs_.front());
+    jobs_.pop_front();
+  }
+  job();
+  return true;
+}
+
+bool EngineThread::has_job_or_end() {
+  const std::lock_guard lock(mutex_);
+  return stopping_ || !jobs_.empty();
+}
+
+void EngineThread::wait() {
+  doorbells_.assign(1, &posted_);
+  work_.add_doorbells(doorbells_);
+  wait_for_doorbells(doorbells_, Deadline::max(),
+                     [this] { return has_job_or_end() || work_.ready(); });
 }
 
 }  // namespace suture

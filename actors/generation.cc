@@ -3,212 +3,293 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <span>
+#include <utility>
 
 namespace suture {
-namespace {
 
-constexpr std::chrono::milliseconds kCreditSlice{200};  // then look whether it was cancelled
+Generation::Generation(GenerateRequest request, const Engine& engine,
+                       std::shared_ptr<const CancelFlag> cancelled, TraceLog trace,
+                       std::function<void(GenerateDone)> on_done)
+    : request_(std::move(request)),
+      engine_(engine),
+      cancelled_(std::move(cancelled)),
+      trace_(std::move(trace)),
+      on_done_(std::move(on_done)),
+      text_(request_.token_ids),
+      stitching_(std::make_unique<Stitching>(request_, engine.model, engine.vocabularies,
+                                             engine.broker, *cancelled_)),
+      gate_([this](int32_t layer) { return stitching_->wait_layer(layer); }),
+      read_end_(std::ssize(text_)) {}
 
-}  // namespace
-
-Generation::Generation(const GenerateRequest& request, LanguageModel& model,
-                       const Vocabularies& vocabularies, RopeCrossing rope_crossing,
-                       BrokerClient& broker, const std::atomic<bool>& cancelled, TraceLog& trace,
-                       const WorkMeter& meter)
-    : request_(request),
-      model_(model),
-      rope_crossing_(rope_crossing),
-      cancelled_(cancelled),
-      trace_(trace),
-      meter_(meter),
-      text_(request.token_ids),
-      stitching_(request, model, vocabularies, broker, cancelled) {}
-
-Status Generation::run(const OpenStreamFn& open_stream, TokenRingWriter& ring, GenerateDone& done) {
-  const auto body = [&]() -> Status {
-    if (ring.produced() != request_.generated.size())
-      return fail(ErrorCode::kCorrupt,
-                  fmt::format("the ring holds {} tokens, {} were generated", ring.produced(),
-                              request_.generated.size()),
-                  "generation");
-    SUTURE_ASSIGN_OR_RETURN(sampler_, Sampler::create(model_.device(), model_.config().vocab_size));
-    SUTURE_RETURN_IF_ERROR(stitching_.attach());
-    SUTURE_RETURN_IF_ERROR(read_prompt(open_stream));
-    return decode(open_stream, ring, done);
-  };
-  const Status status = body();
-  stitching_.report(figures_);
-  if (cache_)
-    figures_.kv_bytes_published = static_cast<int64_t>(cache_->writer().bytes_published());
-  done.figures = figures_;
-  done.degraded = stitching_.degraded();
-  return status;
+Turn Generation::look() {
+  if (ended_) return Turn::kDone;
+  const Result<Turn> turn = next_turn();
+  if (!turn)
+    end(tl::unexpected<Error>(turn.error()));
+  else if (*turn == Turn::kDone)
+    ended_ = true;
+  return ended_ ? Turn::kDone : *turn;
 }
 
-Status Generation::read_prompt(const OpenStreamFn& open_stream) {
-  const int64_t start = monotonic_ns();
-  const Status status = read_text(open_stream);
-  figures_.prefill_seconds = seconds_since(start);
-  return status;
+void Generation::end(const Status& outcome) {
+  ended_ = true;
+  outcome_ = outcome;
+  if (!outcome)
+    reason_ = outcome.error().code == ErrorCode::kCancelled ? FinishReason::kCancelled
+                                                            : FinishReason::kError;
 }
 
-// A slave that is lost while the text is read has been part of some layers' rows already, so the
-// text is read again without it: a row never depends on when a slave died.
-Status Generation::read_text(const OpenStreamFn& open_stream) {
-  const int64_t n_generated = std::ssize(text_) - std::ssize(request_.token_ids);
-  while (true) {
-    SUTURE_RETURN_IF_ERROR(open(open_stream));
-    if (n_generated == 0) {
-      figures_.reused_tokens = cache_->size();
-      figures_.prompt_tokens = std::ssize(text_) - cache_->size();
-    }
-    const Status status = read_own_tokens();
-    if (status || !stitching_.lost()) return status;
-    SUTURE_RETURN_IF_ERROR(stitching_.drop(*stitching_.lost(), n_generated, status.error()));
+Result<Turn> Generation::next_turn() {
+  if (!ring_) SUTURE_RETURN_IF_ERROR(open_ring());
+  if (cancelled_->load(std::memory_order_acquire))
+    return fail(ErrorCode::kCancelled, "the request was cancelled");
+  if (!sampler_) SUTURE_RETURN_IF_ERROR(prepare());
+  if (!cache_) {
+    if (!engine_.streams.is_readable(request_.head_key, request_.head_entries)) return Turn::kWait;
+    SUTURE_RETURN_IF_ERROR(open());
   }
+  if (cache_->size() < read_end_) return read_turn();
+  if (decode_start_ns_ == 0) {
+    decode_start_ns_ = monotonic_ns();
+    figures_.prefill_seconds = seconds_since(begun_ns_);
+    show_waits();
+  }
+  if (cache_->size() == std::ssize(text_)) {
+    SUTURE_ASSIGN_OR_RETURN(const Turn turn, take_token());
+    if (turn != Turn::kRow) return turn;
+    if (must_reread()) {
+      begin_text();
+      return next_turn();
+    }
+  }
+  return row_turn();
+}
+
+// Also of a request that is cancelled: whoever follows the answer learns of its end.
+Status Generation::open_ring() {
+  SUTURE_ASSIGN_OR_RETURN(const UniqueFd fd, engine_.broker.ring(request_.ring));
+  SUTURE_ASSIGN_OR_RETURN(auto ring, TokenRing::attach(fd.get()));
+  SUTURE_ASSIGN_OR_RETURN(TokenRingWriter writer, TokenRingWriter::open(std::move(ring)));
+  ring_.emplace(std::move(writer));
+  return {};
+}
+
+Status Generation::prepare() {
+  begun_ns_ = monotonic_ns();
+  if (ring_->produced() != request_.generated.size())
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("the ring holds {} tokens, {} were generated", ring_->produced(),
+                            request_.generated.size()),
+                "generation");
+  LanguageModel& model = engine_.model;
+  SUTURE_ASSIGN_OR_RETURN(sampler_, Sampler::create(model.device(), model.config().vocab_size));
+  text_.reserve(text_.size() + static_cast<size_t>(request_.max_tokens));
+  return stitching_->attach();
 }
 
 // The head's entries are not taken over where they would have to be read again at once.
-Status Generation::open(const OpenStreamFn& open_stream) {
-  logits_ = nullptr;
-  cache_.reset();
-  SUTURE_ASSIGN_OR_RETURN(cache_, open_stream(true));
-  if (!must_reread()) return {};
-  cache_.reset();
-  SUTURE_ASSIGN_OR_RETURN(cache_, open_stream(false));
+Status Generation::open() {
+  for (const bool take_over_head : {true, false}) {
+    cache_.reset();
+    SUTURE_ASSIGN_OR_RETURN(
+        cache_, engine_.streams.open(request_.head_key, take_over_head ? request_.head_entries : 0,
+                                     request_.token_ids,
+                                     std::ssize(request_.token_ids) + request_.max_tokens,
+                                     request_.request));
+    if (!must_reread()) break;
+  }
+  if (generated() == 0) {
+    figures_.reused_tokens = cache_->size();
+    figures_.prompt_tokens = std::ssize(text_) - cache_->size();
+  }
   return {};
+}
+
+// All of it has to be read, again if it was read before.
+void Generation::begin_text() {
+  reader_.reset();
+  cache_.reset();
+  read_end_ = std::ssize(text_);
+  shown_end_ = part_end_ = 0;
 }
 
 // Whether the entries were rotated by other tables than all tokens together would be.
 bool Generation::must_reread() const {
   const int64_t length = position_of(std::ssize(text_) - 1) + 1;
-  return rope_crossing_ == RopeCrossing::kReread && !model_.rotated_for(*cache_, length);
+  return engine_.rope_crossing == RopeCrossing::kReread &&
+         !engine_.model.rotated_for(*cache_, length);
 }
 
-Status Generation::read_own_tokens() {
-  while (cache_->size() < std::ssize(text_)) {
-    const TextPart part = part_at(request_.answers, cache_->size(), std::ssize(text_));
-    SUTURE_RETURN_IF_ERROR(part.answered ? read_answer(part.end) : read_as_prompt(part.end));
-  }
-  return {};
-}
-
-Status Generation::read_as_prompt(int64_t end) {
-  const LayerGate gate = [this](int32_t layer) { return stitching_.wait_layer(layer); };
+Result<Turn> Generation::read_turn() {
   const int64_t begin = cache_->size();
-  PrefillArgs args;
-  args.token_ids =
-      std::span(text_).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
-  args.cache = cache_.get();
-  args.plan = &stitching_.plan();
-  args.gate = &gate;
-  args.on_chunk = [this](int64_t chunk_begin, int64_t chunk_end) -> Status {
-    if (cancelled_.load(std::memory_order_acquire))
-      return fail(ErrorCode::kCancelled, "the request was cancelled");
-    stitching_.show(position_of(chunk_begin), position_of(chunk_end - 1));
-    return {};
-  };
-  const int64_t start = monotonic_ns();
-  SUTURE_ASSIGN_OR_RETURN(logits_, model_.prefill(args));
-  trace_.add(fmt::format("read {} tokens", args.token_ids.size()), start);
+  const TextPart part = part_at(request_.answers, begin, read_end_);
+  if (part.end != part_end_) {
+    part_begin_ = begin;
+    part_end_ = part.end;
+    part_start_ns_ = monotonic_ns();
+  }
+  show_rows(part.answered ? begin + 1 : std::min(part.end, chunk_end(begin)));
+  const Result<bool> ready = part.answered ? stitching_->step_ready() : stitching_->chunk_ready();
+  if (!ready) {
+    SUTURE_RETURN_IF_ERROR(lose(ready.error()));
+    return next_turn();
+  }
+  if (!*ready) return Turn::kWait;
+  return part.answered ? Turn::kRow : Turn::kChunk;
+}
+
+// A slave that is lost while the text is read has been part of some layers' rows already, so the
+// text is read again without it: a row never depends on when a slave died.
+Status Generation::lose(const Error& why) {
+  if (!stitching_->lost()) return tl::unexpected<Error>(why);
+  SUTURE_RETURN_IF_ERROR(stitching_->drop(*stitching_->lost(), generated(), why));
+  begin_text();
   return {};
 }
 
-Status Generation::read_answer(int64_t end) {
-  const int64_t start = monotonic_ns();
-  const int64_t begin = cache_->size();
-  for (int64_t entry = begin; entry < end; ++entry) {
-    if (cancelled_.load(std::memory_order_acquire))
-      return fail(ErrorCode::kCancelled, "the request was cancelled");
-    stitching_.show(position_of(entry), position_of(entry));
-    SUTURE_RETURN_IF_ERROR(stitching_.wait_step());
-    SUTURE_ASSIGN_OR_RETURN(
-        logits_, model_.decode(text_[static_cast<size_t>(entry)], *cache_, &stitching_.plan()));
-  }
-  trace_.add(fmt::format("read an answer of {} tokens", end - begin), start);
-  return {};
+// Once for each chunk, however many steps it takes: it counts what will be read.
+void Generation::show_rows(int64_t end) {
+  if (shown_end_ == end) return;
+  shown_end_ = end;
+  stitching_->show(position_of(cache_->size()), position_of(end - 1));
 }
 
-Status Generation::decode(const OpenStreamFn& open_stream, TokenRingWriter& ring,
-                          GenerateDone& done) {
-  const int64_t start = monotonic_ns();
-  show_waits();
-  meter_.show(OwnerWork::kGenerating, request_.request);
-  done.reason = FinishReason::kLength;
-  for (int64_t index = 0; index < request_.max_tokens; ++index) {
-    SUTURE_ASSIGN_OR_RETURN(const std::optional<int32_t> token, next_token(index, ring));
-    if (!token) {
-      done.reason = FinishReason::kStop;
-      break;
-    }
-    text_.push_back(*token);
-    figures_.decoded_tokens = index + 1;
-    figures_.decode_seconds = seconds_since(start);
-    const bool last = index + 1 == request_.max_tokens;
-    if (!last || request_.keep_key != 0) SUTURE_RETURN_IF_ERROR(step(open_stream, index));
-  }
-  return {};
-}
-
-// Token number `index` of the answer, pushed unless the ring has it from a master before this one;
-// nothing at the end. What was generated before is gone through with the kernels of generated
-// tokens, so that all rows are those of a master that lived.
-Result<std::optional<int32_t>> Generation::next_token(int64_t index, TokenRingWriter& ring) {
-  if (index < std::ssize(request_.generated)) {
-    if (cancelled_.load(std::memory_order_acquire))
-      return fail(ErrorCode::kCancelled, "the request was cancelled");
-    return request_.generated[static_cast<size_t>(index)];
-  }
-  SUTURE_ASSIGN_OR_RETURN(const int32_t token,
-                          sampler_->sample(model_.stream(), logits_, request_.sampling,
-                                           request_.first_new_position + index, text_));
-  if (std::ranges::find(request_.end_ids, token) != request_.end_ids.end()) return std::nullopt;
-  SUTURE_RETURN_IF_ERROR(wait_for_credit(ring));
-  SUTURE_RETURN_IF_ERROR(ring.push(token));
-  meter_.add_token();
-  return token;
-}
-
-Status Generation::wait_for_credit(TokenRingWriter& ring) const {
-  while (!cancelled_.load(std::memory_order_acquire)) {
-    Status status = ring.wait_credit(deadline_in(kCreditSlice));
-    if (status || status.error().code != ErrorCode::kTimeout) return status;
-  }
-  return fail(ErrorCode::kCancelled, "the request was cancelled");
-}
-
-// Computes the logits after the last token, which is number `index` of the answer.
-Status Generation::step(const OpenStreamFn& open_stream, int64_t index) {
-  const int64_t start = monotonic_ns();
-  const int64_t position = request_.first_new_position + index;
-  stitching_.push(text_.back());
-  stitching_.show(position, position);
+// Of the last token, which is not in the cache yet.
+Result<Turn> Generation::row_turn() {
   while (true) {
-    const Status ready = stitching_.wait_step();
-    if (ready) break;
-    if (!stitching_.lost()) return ready;
-    SUTURE_RETURN_IF_ERROR(stitching_.drop(*stitching_.lost(), index + 1, ready.error()));
-    stitching_.show(position, position);
+    show_rows(std::ssize(text_));
+    const Result<bool> ready = stitching_->step_ready();
+    if (ready) return *ready ? Turn::kRow : Turn::kWait;
+    if (!stitching_->lost()) return tl::unexpected<Error>(ready.error());
+    SUTURE_RETURN_IF_ERROR(stitching_->drop(*stitching_->lost(), generated(), ready.error()));
+    shown_end_ = 0;
   }
-  if (must_reread()) return read_text(open_stream);
-  SUTURE_ASSIGN_OR_RETURN(logits_, model_.decode(text_.back(), *cache_, &stitching_.plan()));
-  trace_.add("decode", start);
-  show_waits();
+}
+
+DecodeItem Generation::row() {
+  return {text_[static_cast<size_t>(cache_->size())], cache_.get(), &stitching_->plan()};
+}
+
+void Generation::take_row(const Result<const float*>& logits, int64_t /*start_ns*/) {
+  if (!logits) return end(tl::unexpected<Error>(logits.error()));
+  if (cache_->size() > read_end_) {
+    trace_.add("decode", row_start_ns_);
+    show_waits();
+  } else if (cache_->size() == part_end_) {
+    trace_.add(fmt::format("read an answer of {} tokens", part_end_ - part_begin_), part_start_ns_);
+  }
+  advance(*logits);
+}
+
+void Generation::read_chunk(int64_t grid) {
+  const Result<const float*> logits = read_on(grid);
+  if (!logits) {
+    if (const Status lost = lose(logits.error()); !lost) end(lost);
+    return;
+  }
+  if (!reader_->done()) return;
+  reader_.reset();
+  trace_.add(fmt::format("read {} tokens", part_end_ - part_begin_), part_start_ns_);
+  advance(*logits);
+}
+
+Result<const float*> Generation::read_on(int64_t grid) {
+  if (!reader_) {
+    PrefillArgs args;
+    args.token_ids = std::span(text_)
+                         .first(static_cast<size_t>(part_end_))
+                         .subspan(static_cast<size_t>(cache_->size()));
+    args.cache = cache_.get();
+    args.plan = &stitching_->plan();
+    args.gate = &gate_;
+    SUTURE_ASSIGN_OR_RETURN(reader_, engine_.model.prompt_reader(args));
+  }
+  return reader_->step(grid);
+}
+
+// After a pass: draws the next token, if its logits are there.
+void Generation::advance(const float* logits) {
+  if (cache_->size() < std::ssize(text_)) return;
+  if (const Status drawn = draw(logits); !drawn) end(drawn);
+}
+
+Status Generation::draw(const float* logits) {
+  const int64_t index = generated();
+  if (index < std::ssize(request_.generated) || index == request_.max_tokens) return {};
+  SUTURE_ASSIGN_OR_RETURN(drawn_,
+                          sampler_->sample(engine_.model.stream(), logits, request_.sampling,
+                                           request_.first_new_position + index, text_));
   return {};
+}
+
+// The next token joins the text; its row comes next, unless nobody needs it.
+Result<Turn> Generation::take_token() {
+  const int64_t index = generated();
+  if (index == request_.max_tokens) return Turn::kDone;
+  const bool replayed = index < std::ssize(request_.generated);
+  const int32_t token = replayed ? request_.generated[static_cast<size_t>(index)] : *drawn_;
+  if (!replayed) {
+    if (std::ranges::find(request_.end_ids, token) != request_.end_ids.end()) {
+      reason_ = FinishReason::kStop;
+      return Turn::kDone;
+    }
+    SUTURE_ASSIGN_OR_RETURN(const bool credit, ring_->has_credit());
+    if (!credit) return Turn::kWait;
+    SUTURE_RETURN_IF_ERROR(ring_->push(token));
+    engine_.meter.add_token();
+  }
+  drawn_.reset();
+  text_.push_back(token);
+  figures_.decoded_tokens = index + 1;
+  figures_.decode_seconds = seconds_since(decode_start_ns_);
+  if (index + 1 == request_.max_tokens && request_.keep_key == 0) return Turn::kDone;
+  row_start_ns_ = monotonic_ns();
+  stitching_->push(token);
+  return Turn::kRow;
+}
+
+void Generation::add_doorbells(std::vector<DoorbellData*>& doorbells) {
+  if (ring_) doorbells.push_back(&ring_->doorbell());
+  stitching_->add_doorbells(doorbells);
+}
+
+void Generation::finish() {
+  GenerateDone done;
+  done.request = request_.request;
+  done.attempt = request_.attempt;
+  done.reason = reason_;
+  done.outcome = Outcome::of(reason_ == FinishReason::kCancelled ? Status() : outcome_);
+  stitching_->report(figures_);
+  if (cache_)
+    figures_.kv_bytes_published = static_cast<int64_t>(cache_->writer().bytes_published());
+  done.figures = figures_;
+  done.degraded = stitching_->degraded();
+  done.spans = trace_.take();
+  stitching_.reset();  // its leases end before anybody is told to drop the streams
+  keep_answer(done);
+  cache_.reset();
+  if (ring_) ring_->finish(static_cast<uint32_t>(reason_));
+  on_done_(std::move(done));
+}
+
+// The stream of an answer goes on to the next turn of its conversation.
+void Generation::keep_answer(GenerateDone& done) {
+  const bool was_read = cache_ && cache_->size() >= read_end_;
+  if (request_.keep_key == 0 || reason_ == FinishReason::kError || !was_read) return;
+  done.token_ids.assign(text_.begin(), text_.begin() + cache_->size());
+  auto stream = std::make_shared<OpenStream>();
+  stream->request.token_ids = stream->token_ids = done.token_ids;
+  stream->cache = std::move(cache_);
+  engine_.streams.keep(request_.keep_key, std::move(stream));
 }
 
 void Generation::show_waits() {
   ProcessFigures now;
-  stitching_.report(now);
-  meter_.add_waits(now.bus_waits - shown_.bus_waits,
-                   now.bus_wait_seconds - shown_.bus_wait_seconds);
+  stitching_->report(now);
+  engine_.meter.add_waits(now.bus_waits - shown_.bus_waits,
+                          now.bus_wait_seconds - shown_.bus_wait_seconds);
   shown_ = now;
-}
-
-int64_t Generation::position_of(int64_t entry) const {
-  return suture::position_of(request_.own, entry);
 }
 
 }  // namespace suture

@@ -1,15 +1,17 @@
-// One answer of the master: reads its own tokens, then draws token after token while its slaves'
-// K/V takes part. A slave that is lost is let go between two tokens.
+// One answer of the master, as a sequence of the engine: reads its own tokens, then draws token
+// after token while its slaves' K/V takes part. A slave that is lost is let go between two tokens.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "actors/cancellations.h"
 #include "actors/messages.h"
+#include "actors/model_streams.h"
+#include "actors/sequence_task.h"
 #include "actors/stitching.h"
 #include "actors/trace_log.h"
 #include "actors/work_meter.h"
@@ -21,50 +23,83 @@
 
 namespace suture {
 
-// Opens the stream of the answer anew, if wanted with the head's entries already in it.
-using OpenStreamFn = std::function<Result<std::unique_ptr<BusKvCache>>(bool take_over_head)>;
-
-class Generation {
+class Generation final : public SequenceTask {
  public:
-  Generation(const GenerateRequest& request, LanguageModel& model, const Vocabularies& vocabularies,
-             RopeCrossing rope_crossing, BrokerClient& broker, const std::atomic<bool>& cancelled,
-             TraceLog& trace, const WorkMeter& meter);
+  // Of the process it runs in; all must outlive the object.
+  struct Engine {
+    LanguageModel& model;
+    const Vocabularies& vocabularies;
+    RopeCrossing rope_crossing;
+    BrokerClient& broker;
+    ModelStreams& streams;
+    const WorkMeter& meter;
+  };
 
-  // Runs to the end; tokens go to `ring`. Fills figures and what was degraded even on failure.
-  // Every generated token is in the stream then if the request keeps it.
-  Status run(const OpenStreamFn& open_stream, TokenRingWriter& ring, GenerateDone& done);
+  // `on_done` gets all but the figures of the process.
+  Generation(GenerateRequest request, const Engine& engine,
+             std::shared_ptr<const CancelFlag> cancelled, TraceLog trace,
+             std::function<void(GenerateDone)> on_done);
 
-  // All own tokens, of the prompt and generated.
-  const std::vector<int32_t>& text() const { return text_; }
-  // The answer's stream once its prompt has been read; nothing before that.
-  std::unique_ptr<BusKvCache> take_cache() { return logits_ ? std::move(cache_) : nullptr; }
+  Turn look() override;
+  DecodeItem row() override;
+  void take_row(const Result<const float*>& logits, int64_t start_ns) override;
+  void read_chunk(int64_t grid) override;
+  void add_doorbells(std::vector<DoorbellData*>& doorbells) override;
+  void finish() override;
+  OwnerWork work() const override {
+    return decode_start_ns_ != 0 ? OwnerWork::kGenerating : OwnerWork::kReading;
+  }
+  uint64_t request() const override { return request_.request; }
 
  private:
-  Status read_prompt(const OpenStreamFn& open_stream);
-  Status read_text(const OpenStreamFn& open_stream);
-  Status open(const OpenStreamFn& open_stream);
-  Status read_own_tokens();
-  Status read_as_prompt(int64_t end);
-  Status read_answer(int64_t end);
+  Status open_ring();
+  Result<Turn> next_turn();
+  Status prepare();
+  Result<Turn> read_turn();
+  Result<Turn> row_turn();
+  Status open();
+  void begin_text();
+  Status lose(const Error& why);
+  void show_rows(int64_t end);
   bool must_reread() const;
-  Status decode(const OpenStreamFn& open_stream, TokenRingWriter& ring, GenerateDone& done);
-  Result<std::optional<int32_t>> next_token(int64_t index, TokenRingWriter& ring);
-  Status step(const OpenStreamFn& open_stream, int64_t index);
+  Result<Turn> take_token();
+  Result<std::optional<int32_t>> next_token(int64_t index);
+  Result<const float*> read_on(int64_t grid);
+  void advance(const float* logits);
+  Status draw(const float* logits);
+  void end(const Status& outcome);
+  void keep_answer(GenerateDone& done);
   void show_waits();
-  Status wait_for_credit(TokenRingWriter& ring) const;
-  int64_t position_of(int64_t entry) const;
+  int64_t generated() const { return std::ssize(text_) - std::ssize(request_.token_ids); }
+  int64_t position_of(int64_t entry) const { return suture::position_of(request_.own, entry); }
 
-  const GenerateRequest& request_;
-  LanguageModel& model_;
-  const RopeCrossing rope_crossing_;
-  const std::atomic<bool>& cancelled_;
-  TraceLog& trace_;
-  const WorkMeter& meter_;
+  const GenerateRequest request_;
+  const Engine engine_;
+  const std::shared_ptr<const CancelFlag> cancelled_;
+  TraceLog trace_;
+  const std::function<void(GenerateDone)> on_done_;
+  std::optional<TokenRingWriter> ring_;
   std::vector<int32_t> text_;  // all own tokens so far
-  Stitching stitching_;
-  std::unique_ptr<BusKvCache> cache_;
+  std::unique_ptr<Stitching> stitching_;
   std::unique_ptr<Sampler> sampler_;
-  const float* logits_ = nullptr;  // [vocab] of the last row, device memory
+  std::unique_ptr<BusKvCache> cache_;
+  const LayerGate gate_;
+  std::optional<PromptReader> reader_;  // of the part of the text that is read now
+
+  // Entries below are read, later ones generated: up to the question, or further where the text had
+  // to be read again.
+  int64_t read_end_ = 0;
+  int64_t shown_end_ = 0;  // the slaves' rows are laid out for rows up to this entry
+  int64_t part_end_ = 0;   // of the part of the text that is read now
+  int64_t part_begin_ = 0;
+  int64_t part_start_ns_ = 0;
+  std::optional<int32_t> drawn_;  // the token after the text, not pushed yet
+  int64_t row_start_ns_ = 0;      // when the last token was pushed
+  int64_t begun_ns_ = 0;
+  int64_t decode_start_ns_ = 0;  // 0 = the text is being read
+  bool ended_ = false;
+  Status outcome_;
+  FinishReason reason_ = FinishReason::kLength;
   ProcessFigures figures_;
   ProcessFigures shown_;  // of these, the waits that the meter has shown
 };

@@ -25,7 +25,7 @@ using ModelActor = caf::stateful_actor<ModelActorState>;
 caf::behavior model_actor(ModelActor* self, std::shared_ptr<ModelService> service,
                           const caf::actor& launcher) {
   self->state.service = std::move(service);
-  self->state.engine = std::make_unique<EngineThread>();
+  self->state.engine = std::make_unique<EngineThread>(*self->state.service);
   self->monitor(launcher);
   self->set_down_handler([self](const caf::down_msg&) { self->quit(); });
   const auto asker = [self] { return caf::actor_cast<caf::actor>(self->current_sender()); };
@@ -42,15 +42,22 @@ caf::behavior model_actor(ModelActor* self, std::shared_ptr<ModelService> servic
   });
   return {
       [=](ReadRequest& request) {
+        model->expect(request.key);
         post([model, to = asker(), request = std::move(request)] {
           const ReadOpened opened = model->open(request);
           caf::anon_send(to, model->name(), opened);
-          if (!opened.outcome.failed) caf::anon_send(to, model->name(), model->read(request.key));
+          if (opened.outcome.failed) return;
+          model->read(request.key, [&name = model->name(), to](ReadDone done) {
+            caf::anon_send(to, name, std::move(done));
+          });
         });
       },
       [=](GenerateRequest& request) {
+        model->expect(request.request);
         post([model, to = asker(), request = std::move(request)] {
-          caf::anon_send(to, model->name(), model->generate(request));
+          model->generate(request, [&name = model->name(), to](GenerateDone done) {
+            caf::anon_send(to, name, std::move(done));
+          });
         });
       },
       [=](ImportSlabs& import) {

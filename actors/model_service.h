@@ -2,31 +2,29 @@
 // master's tokens, generate. Runs on the process's engine thread (actors/engine_thread.h).
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 
+#include "actors/batch_scheduler.h"
+#include "actors/cancellations.h"
 #include "actors/launch_spec.h"
 #include "actors/messages.h"
+#include "actors/model_streams.h"
 #include "actors/trace_log.h"
 #include "actors/vocabularies.h"
 #include "actors/work_meter.h"
 #include "base/error.h"
 #include "bus/broker_client.h"
 #include "bus/slab.h"
-#include "fusion/token_alignment.h"
-#include "models/bus_kv_cache.h"
 #include "models/language_model.h"
 
 namespace suture {
-
-class Generation;
 
 struct ModelLoad {
   std::string name;  // of the process
@@ -48,12 +46,12 @@ struct ModelLoad {
   uint64_t incarnation = 0;  // of the process; never reused within a launch
 };
 
-class ModelService {
+class ModelService final : public EngineWork {
  public:
   // Loads the model, allocates its slab and publishes it on the broker.
   static Result<std::unique_ptr<ModelService>> load(const ModelLoad& load,
                                                     std::unique_ptr<BrokerClient> broker);
-  ~ModelService();
+  ~ModelService() override;
 
   const std::string& name() const { return load_.name; }
   uint64_t incarnation() const { return load_.incarnation; }
@@ -66,41 +64,34 @@ class ModelService {
   // Maps the slabs of these processes, as far as they are there.
   void import_slabs(const std::vector<std::string>& owners);
   ReadOpened open(const ReadRequest& request);
-  ReadDone read(uint64_t key);
   void drop(uint64_t key);
-  GenerateDone generate(const GenerateRequest& request);
+  // Begin what goes on in work(), and is reported there when it has ended.
+  void read(uint64_t key, std::function<void(ReadDone)> on_done);
+  void generate(GenerateRequest request, std::function<void(GenerateDone)> on_done);
 
-  // From any thread: the read or generation that runs now, or that key when it starts, ends soon.
-  void cancel(uint64_t request);
-  void stop();
+  bool work() override { return scheduler_.work(); }
+  bool ready() override { return scheduler_.ready(); }
+  void add_doorbells(std::vector<DoorbellData*>& doorbells) override;
+
+  // From any thread.
+  //
+  // A read or generation with this key will come, and may be cancelled from now on.
+  void expect(uint64_t key) { cancellations_.expect(key); }
+  // Ends it soon.
+  void cancel(uint64_t key) { cancellations_.cancel(key); }
+  // Ends all, and what comes.
+  void stop() { cancellations_.stop(); }
 
  private:
-  struct OpenStream {
-    ReadRequest request;
-    std::vector<int32_t> token_ids;             // read or to be read, in the own vocabulary
-    std::unique_ptr<TokenAlignment> alignment;  // where the request's are of another
-    std::unique_ptr<BusKvCache> cache;
-  };
-
   ModelService(ModelLoad load, std::unique_ptr<BrokerClient> broker,
                std::unique_ptr<LanguageModel> model, Vocabularies vocabularies,
                std::shared_ptr<Slab> slab);
 
-  StreamInfo stream_info(std::vector<int32_t> token_ids) const;
-  Status read_prompt(OpenStream& stream);
-  Status read_part(OpenStream& stream, const TextPart& part);
-  // A stream of `capacity` tokens, forked from the stream `head_key` if there is one.
-  Result<std::unique_ptr<BusKvCache>> open_stream(uint64_t head_key, int64_t head_entries,
-                                                  const std::vector<int32_t>& token_ids,
-                                                  int64_t capacity);
-  void keep(uint64_t key, OpenStream stream);
-  void keep_answer(const GenerateRequest& request, Generation& generation, GenerateDone& done);
+  Result<std::shared_ptr<OpenStream>> open_stream(const ReadRequest& request);
   Result<int64_t> translate(OpenStream& stream) const;
-  Status follow(OpenStream& stream, ProcessFigures& figures);
-  Status follow_token(int32_t token, OpenStream& stream, ProcessFigures& figures);
-  ProcessFigures new_figures() const;
-  // Marks `request` as the one that runs; false if it was cancelled before.
-  bool begin(uint64_t request);
+  ReadDone not_found(uint64_t key) const;
+  // Of this process, in a request that began when so many things had been built.
+  void complete(ProcessFigures& figures, int64_t built_before) const;
   int64_t lazily_built() const;
   void beat(const std::stop_token& stopped) const;
 
@@ -109,18 +100,13 @@ class ModelService {
   std::unique_ptr<LanguageModel> model_;
   const Vocabularies vocabularies_;
   std::shared_ptr<Slab> slab_;
-  std::string fingerprint_;
-  TraceLog trace_;
+  TraceLog trace_;  // of what belongs to no request; goes out with the first
   WorkMeter meter_;
   double load_seconds_ = 0;
-  std::map<uint64_t, OpenStream> streams_;  // by key; engine thread only
-
-  std::mutex cancel_mutex_;
-  uint64_t running_ = 0;                 // guarded by cancel_mutex_
-  uint64_t last_cancelled_ = 0;          // guarded by cancel_mutex_
-  bool stopping_ = false;                // guarded by cancel_mutex_
-  std::atomic<bool> cancelled_ = false;  // ends the waits of what runs now
-  std::jthread heartbeat_;               // last: beats while the rest lives
+  Cancellations cancellations_;
+  ModelStreams streams_;
+  BatchScheduler scheduler_;  // after what its sequences use
+  std::jthread heartbeat_;    // last: beats while the rest lives
 };
 
 }  // namespace suture

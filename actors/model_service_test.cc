@@ -38,13 +38,27 @@ std::vector<int32_t> golden_ids(const std::string& name,
 // One model with its engine thread, as in a process of its own.
 struct Process {
   std::unique_ptr<ModelService> service;
-  std::unique_ptr<EngineThread> engine = std::make_unique<EngineThread>();
+  std::unique_ptr<EngineThread> engine = std::make_unique<EngineThread>(*service);
 
   template <typename Job>
   auto run(Job job) {
     auto task = std::make_shared<std::packaged_task<decltype(job())()>>(std::move(job));
     engine->post([task] { (*task)(); });
     return task->get_future();
+  }
+  std::future<ReadDone> read(uint64_t key) {
+    auto done = std::make_shared<std::promise<ReadDone>>();
+    run([this, key, done] {
+      service->read(key, [done](ReadDone read) { done->set_value(std::move(read)); });
+    });
+    return done->get_future();
+  }
+  std::future<GenerateDone> generate(GenerateRequest request) {
+    auto done = std::make_shared<std::promise<GenerateDone>>();
+    run([this, request = std::move(request), done] {
+      service->generate(request, [done](GenerateDone end) { done->set_value(std::move(end)); });
+    });
+    return done->get_future();
   }
 };
 
@@ -75,9 +89,7 @@ class ModelServiceTest : public testing::Test {
     load.rope_crossing = crossing;
     load.max_seq_len = 128;
     load.max_sequences = 2;
-    Process process;
-    process.service = ModelService::load(load, std::move(peer)).value();
-    return process;
+    return {ModelService::load(load, std::move(peer)).value()};
   }
 
   std::shared_ptr<TokenRing> open_ring(const std::string& name, uint32_t capacity = 64) {
@@ -93,7 +105,7 @@ class ModelServiceTest : public testing::Test {
     const ReadOpened opened =
         slave_.run([&service, request] { return service.open(request); }).get();
     EXPECT_FALSE(opened.outcome.failed) << opened.outcome.what;
-    slave_read_ = slave_.run([&service, key] { return service.read(key); });
+    slave_read_ = slave_.read(key);
     return opened.stream;
   }
 
@@ -109,8 +121,7 @@ class ModelServiceTest : public testing::Test {
   }
 
   std::future<GenerateDone> generate(const GenerateRequest& request) {
-    ModelService& service = *master_.service;
-    return master_.run([&service, request] { return service.generate(request); });
+    return master_.generate(request);
   }
 
   std::vector<int32_t> tokens(const std::shared_ptr<TokenRing>& ring) {
@@ -166,8 +177,8 @@ class ModelServiceTest : public testing::Test {
 
   std::unique_ptr<Broker> broker_;
   std::unique_ptr<BrokerClient> client_;
-  Process master_;
-  Process slave_;
+  Process master_{nullptr, nullptr};
+  Process slave_{nullptr, nullptr};
   std::future<ReadDone> slave_read_;
   const std::vector<int32_t> prompt_ = golden_ids("input_ids");
   const std::vector<int32_t> greedy_ = golden_ids("greedy_ids");
@@ -199,7 +210,7 @@ TEST_F(ModelServiceTest, AHeadThatWasReadBeforeIsForked) {
   ModelService& service = *master_.service;
   const std::vector<int32_t> head(prompt_.begin(), prompt_.begin() + 20);
   master_.run([&] { return service.open({50, head, 20, ""}); }).get();
-  master_.run([&] { return service.read(50); }).get();
+  master_.read(50).get();
   GenerateRequest forked = request(prompt_, 16);
   forked.head_key = 50;
   forked.head_entries = 20;
@@ -258,7 +269,7 @@ TEST_F(ModelServiceTest, AFollowerGoesOnFromItsOwnStream) {
   next.head_entries = n + 4;
   ModelService& service = *slave_.service;
   EXPECT_FALSE(slave_.run([&] { return service.open(next); }).get().outcome.failed);
-  const ReadDone more = slave_.run([&] { return service.read(12); }).get();
+  const ReadDone more = slave_.read(12).get();
   EXPECT_FALSE(more.outcome.failed) << more.outcome.what;
   EXPECT_EQ(more.figures.prompt_tokens, 1);
   EXPECT_EQ(more.figures.reused_tokens, n + 4);
@@ -423,14 +434,14 @@ TEST_F(ModelServiceTest, TheLimitOfTheRopeIsCrossedAsAsked) {
     if (fork) {
       const ReadRequest head{50, {prompt.begin(), prompt.begin() + 20}, 20, ""};
       process.run([&] { return service.open(head); }).get();
-      process.run([&] { return service.read(50); }).get();
+      process.read(50).get();
     }
     GenerateRequest wanted = request(prompt, 16);
     wanted.head_key = fork ? 50 : 0;
     wanted.head_entries = fork ? 20 : 0;
     const auto ring = open_ring(wanted.ring);
     ring->grant(ring->capacity());
-    const GenerateDone done = process.run([&] { return service.generate(wanted); }).get();
+    const GenerateDone done = process.generate(wanted).get();
     EXPECT_FALSE(done.outcome.failed) << done.outcome.what;
     EXPECT_TRUE(client_->withdraw_ring(wanted.ring));
     service.stop();
@@ -454,12 +465,8 @@ TEST_F(ModelServiceTest, AfterWarmUpNothingIsBuiltForARequest) {
   ASSERT_TRUE(master_.run([this] { return master_.service->warm_up(); }).get().has_value());
   const auto read = [](Process& process, uint64_t key) {
     const ReadRequest request{.key = key, .token_ids = {1, 2, 3}, .capacity = 8};
-    return process
-        .run([&process, request] {
-          EXPECT_FALSE(process.service->open(request).outcome.failed);
-          return process.service->read(request.key);
-        })
-        .get();
+    EXPECT_FALSE(process.run([&] { return process.service->open(request); }).get().outcome.failed);
+    return process.read(request.key).get();
   };
   const ReadDone warm = read(master_, 2);
   EXPECT_FALSE(warm.outcome.failed) << warm.outcome.what;
@@ -470,12 +477,8 @@ TEST_F(ModelServiceTest, AfterWarmUpNothingIsBuiltForARequest) {
 
 TEST_F(ModelServiceTest, WhoeverWatchesSeesTheWork) {
   const ReadRequest request{.key = 2, .token_ids = {1, 2, 3}, .capacity = 40, .request = 7};
-  slave_
-      .run([this, request] {
-        EXPECT_FALSE(slave_.service->open(request).outcome.failed);
-        return slave_.service->read(request.key);
-      })
-      .get();
+  EXPECT_FALSE(slave_.run([&] { return slave_.service->open(request); }).get().outcome.failed);
+  slave_.read(request.key).get();
   const SlabFigures seen = look_at(client_->slab("slave").value()->control());
   EXPECT_EQ(seen.work, OwnerWork::kIdle);
   EXPECT_EQ(seen.tokens_computed, 3u);

@@ -250,22 +250,53 @@ Status Stitching::wait_layer(int32_t layer) {
   return {};
 }
 
-Status Stitching::wait_step() {
+Result<bool> Stitching::step_ready() {
+  lost_.reset();
   for (size_t i = 0; i < sources_.size(); ++i) {
     if (!sources_[i].reader) continue;
-    if (Status status = sources_[i].reader->begin_step(); !status) {
+    if (const Status status = sources_[i].reader->begin_step(); !status) {
       lost_ = i;
-      return status;
+      return tl::unexpected<Error>(status.error());
     }
   }
   for (size_t part = 0; part < parts_.size(); ++part) {
     if (segment(part).end == segment(part).begin) continue;
     const size_t source = parts_[part].source;
-    SUTURE_RETURN_IF_ERROR(wait_entries(source, last_layer(source), entries_needed(part)));
+    SUTURE_ASSIGN_OR_RETURN(const bool there,
+                            has_entries(source, last_layer(source), entries_needed(part)));
+    if (!there) return note_ready(false);
     for (int32_t layer = 0; layer < config_.n_layers; ++layer)
       if (sees(*sources_[source].link, layer)) SUTURE_RETURN_IF_ERROR(rewrite(part, layer));
   }
-  return {};
+  return note_ready(true);
+}
+
+Result<bool> Stitching::chunk_ready() {
+  lost_.reset();
+  for (size_t part = 0; part < parts_.size(); ++part) {
+    if (segment(part).end == segment(part).begin) continue;
+    const size_t source = parts_[part].source;
+    SUTURE_ASSIGN_OR_RETURN(const bool there,
+                            has_entries(source, first_layer(source), entries_needed(part)));
+    if (!there) return note_ready(false);
+  }
+  return note_ready(true);
+}
+
+// A wait lasts from the first look that finds rows missing to the first that finds all.
+bool Stitching::note_ready(bool ready) {
+  if (!ready && awaited_since_ns_ == 0) {
+    ++bus_waits_;
+    awaited_since_ns_ = monotonic_ns();
+  } else if (ready && awaited_since_ns_ != 0) {
+    bus_wait_seconds_ += seconds_since(std::exchange(awaited_since_ns_, 0));
+  }
+  return ready;
+}
+
+void Stitching::add_doorbells(std::vector<DoorbellData*>& doorbells) const {
+  for (const Source& source : sources_)
+    if (source.reader) doorbells.push_back(&source.reader->doorbell());
 }
 
 // Entries of the slave's stream that what is shown of a part comes from.
@@ -291,15 +322,31 @@ int32_t Stitching::last_layer(size_t source) const {
   return last;
 }
 
-Status Stitching::wait_entries(size_t source, int32_t layer, int64_t entries) {
-  lost_.reset();
-  StreamReader& reader = *sources_[source].reader;
-  if (reader.committed(layer) >= entries) return {};
+// Of the master's, the first in which the slave takes part.
+int32_t Stitching::first_layer(size_t source) const {
+  const SourceLink& link = *sources_[source].link;
+  int32_t layer = 0;
+  while (!sees(link, layer)) ++layer;  // a slave that is seen nowhere has no part
+  return slave_layer(link, layer);
+}
+
+Result<bool> Stitching::has_entries(size_t source, int32_t layer, int64_t entries) {
+  const StreamReader& reader = *sources_[source].reader;
   if (entries > reader.capacity()) {
     lost_ = source;
     return fail(ErrorCode::kOutOfMemory, "its stream has no room for more of the text",
                 sources_[source].link->name, "raise max_seq_len in [bus]");
   }
+  auto there = reader.has(layer, entries);
+  if (!there) lost_ = source;
+  return there;
+}
+
+Status Stitching::wait_entries(size_t source, int32_t layer, int64_t entries) {
+  lost_.reset();
+  SUTURE_ASSIGN_OR_RETURN(const bool there, has_entries(source, layer, entries));
+  if (there) return {};
+  StreamReader& reader = *sources_[source].reader;
   ++bus_waits_;
   const int64_t start = monotonic_ns();
   Status status;
@@ -323,6 +370,7 @@ Status Stitching::drop(size_t source, int64_t token, const Error& why) {
   sources_[source].reader.reset();
   degraded_.push_back({link.name, token, why.what});
   lost_.reset();
+  note_ready(true);
   build_plan();
   return {};
 }

@@ -29,6 +29,8 @@ class Stitching {
   Stitching(const GenerateRequest& request, LanguageModel& model, const Vocabularies& vocabularies,
             BrokerClient& broker, const std::atomic<bool>& cancelled);
 
+  // All of this is called on the engine thread; only wait_layer() waits.
+  //
   // Attaches to every slave's stream. A slave that cannot be attached is treated as lost.
   Status attach();
 
@@ -36,10 +38,17 @@ class Stitching {
   void push(int32_t token);
   // Lets rows at these positions see what they may; call before a forward run.
   void show(int64_t first_position, int64_t last_position);
-  // Until all shown entries are there in `layer` / in all layers. On failure lost() names the
-  // slave; kCancelled has no slave.
+  // Of the shown entries; on failure lost() names the slave.
+  //
+  // Whether they are there in all layers, and ready for a row of a generated token.
+  Result<bool> step_ready();
+  // Whether each slave has computed them in the first layer that is looked at: the others follow
+  // within the chunk that it is at.
+  Result<bool> chunk_ready();
+  // Until they are there in `layer`. kCancelled has no slave.
   Status wait_layer(int32_t layer);
-  Status wait_step();
+  // What rings when more of them are there, or a slave is lost.
+  void add_doorbells(std::vector<DoorbellData*>& doorbells) const;
 
   // The slave that made the last call fail.
   std::optional<size_t> lost() const { return lost_; }
@@ -77,7 +86,10 @@ class Stitching {
   Status rewrite(size_t part, int32_t layer);
   void leave_out(int64_t first_position);
   int32_t last_layer(size_t source) const;
+  int32_t first_layer(size_t source) const;
+  Result<bool> has_entries(size_t source, int32_t layer, int64_t entries);
   Status wait_entries(size_t source, int32_t layer, int64_t entries);
+  bool note_ready(bool ready);
   void build_plan();
   ForeignSegment foreign_segment(const Source& source, const PlannedSegment& planned) const;
   ForeignSegment& segment(size_t part);
@@ -93,9 +105,10 @@ class Stitching {
   SequencePlan plan_;
   std::vector<Degraded> degraded_;
   std::optional<size_t> lost_;
-  int64_t bus_waits_ = 0;        // waits that did not find the rows ready
-  double bus_wait_seconds_ = 0;  // time spent in them
-  int64_t kv_bytes_read_ = 0;    // of the rows that attention went over
+  int64_t bus_waits_ = 0;         // waits that did not find the rows ready
+  double bus_wait_seconds_ = 0;   // time spent in them
+  int64_t awaited_since_ns_ = 0;  // 0 = nothing was missing at the last look
+  int64_t kv_bytes_read_ = 0;     // of the rows that attention went over
 };
 
 }  // namespace suture

@@ -35,7 +35,8 @@ std::vector<int32_t> bytes_of(std::string_view text) {
 
 class Service {
  public:
-  explicit Service(std::unique_ptr<ModelService> service) : service_(std::move(service)) {}
+  explicit Service(std::unique_ptr<ModelService> service)
+      : service_(std::move(service)), engine_(std::make_unique<EngineThread>(*service_)) {}
   ~Service() {
     service_->stop();
     engine_.reset();
@@ -48,9 +49,24 @@ class Service {
     return task->get_future();
   }
 
+  std::future<ReadDone> read(uint64_t key) {
+    auto done = std::make_shared<std::promise<ReadDone>>();
+    engine_->post([this, key, done] {
+      service_->read(key, [done](ReadDone read) { done->set_value(std::move(read)); });
+    });
+    return done->get_future();
+  }
+  GenerateDone generate(const GenerateRequest& request) {
+    std::promise<GenerateDone> done;
+    engine_->post([&] {
+      service_->generate(request, [&](GenerateDone end) { done.set_value(std::move(end)); });
+    });
+    return done.get_future().get();
+  }
+
  private:
   std::unique_ptr<ModelService> service_;
-  std::unique_ptr<EngineThread> engine_ = std::make_unique<EngineThread>();
+  std::unique_ptr<EngineThread> engine_;
 };
 
 class StitchingTest : public testing::Test {
@@ -108,8 +124,7 @@ class StitchingTest : public testing::Test {
   std::vector<int32_t> generate(const std::shared_ptr<TokenRing>& ring,
                                 const GenerateRequest& request) {
     ring->grant(ring->capacity());
-    done_ =
-        master_->run([request](ModelService& service) { return service.generate(request); }).get();
+    done_ = master_->generate(request);
     EXPECT_FALSE(done_.outcome.failed) << done_.outcome.what;
     std::vector<int32_t> ids;
     TokenRingReader reader(ring);
@@ -147,7 +162,7 @@ class StitchingTest : public testing::Test {
     const ReadOpened opened =
         slave_->run([read](ModelService& service) { return service.open(read); }).get();
     EXPECT_FALSE(opened.outcome.failed) << opened.outcome.what;
-    auto reading = slave_->run([read](ModelService& service) { return service.read(read.key); });
+    auto reading = slave_->read(read.key);
     GenerateRequest stitched = request(prompt, max_tokens);
     SourceLink link{name_of("slave"), opened.stream, {}, true, {}, layer_map_, other_vocabulary_};
     link.layer_gain_bits.assign(static_cast<size_t>(layers_), std::bit_cast<uint32_t>(gain));
@@ -180,7 +195,7 @@ class StitchingTest : public testing::Test {
         .key = 1000 + ++reads_, .token_ids = document, .capacity = std::ssize(document)};
     const ReadOpened opened =
         slave_->run([read](ModelService& service) { return service.open(read); }).get();
-    slave_->run([read](ModelService& service) { return service.read(read.key); }).get();
+    slave_->read(read.key).get();
     GenerateRequest stitched = request(prompt, kAnswer);
     const int64_t length = std::ssize(document) - 1;
     stitched.own = {{0, 0}, {1, length}};

@@ -20,6 +20,8 @@ long futex(std::atomic<uint32_t>& word, int operation, uint32_t value, const tim
                    FUTEX_BITSET_MATCH_ANY);
 }
 
+}  // namespace
+
 timespec to_timespec(Deadline deadline) {
   // The kernel refuses times before 0, which have passed as well.
   const auto since = std::max(deadline.time_since_epoch(), Deadline::duration::zero());
@@ -30,8 +32,6 @@ timespec to_timespec(Deadline deadline) {
   time.tv_nsec = static_cast<long>(rest.count());
   return time;
 }
-
-}  // namespace
 
 void ring_doorbell(DoorbellData& doorbell) {
   // seq_cst, both: see the proof in the header. The increment also releases the state change.

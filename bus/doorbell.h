@@ -15,6 +15,8 @@
 // A waiter that dies leaves `waiters` too high: each later ring costs one system call, no more.
 #pragma once
 
+#include <time.h>
+
 #include <chrono>
 #include <concepts>
 #include <cstdint>
@@ -28,6 +30,9 @@ using Deadline = std::chrono::steady_clock::time_point;
 inline Deadline deadline_in(std::chrono::nanoseconds duration) {
   return std::chrono::steady_clock::now() + duration;
 }
+
+// As system calls want it.
+timespec to_timespec(Deadline deadline);
 
 // Call after the state change; the change itself must be at least a release store.
 void ring_doorbell(DoorbellData& doorbell);

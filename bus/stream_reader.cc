@@ -73,22 +73,28 @@ int64_t StreamReader::rope_epoch(int64_t token) const {
   return std::min(int64_t{epoch}, kMaxRopeEpoch);
 }
 
-Status StreamReader::wait(int32_t layer, int64_t tokens, Deadline deadline) {
+DoorbellData& StreamReader::doorbell() const { return view_->control_->stream(id().slot).doorbell; }
+
+Result<bool> StreamReader::has(int32_t layer, int64_t tokens) const {
   if (tokens < 0 || tokens > capacity())
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("wait for {} tokens of a stream of {}", tokens, capacity()), "bus");
-  const auto ready = [&] { return committed(layer) >= tokens; };
-  bool in_time = true;
-  if (!ready()) {
-    DoorbellData& doorbell = view_->control_->stream(id().slot).doorbell;
-    in_time = wait_for_doorbell(doorbell, deadline,
-                                [&] { return ready() || !lease_.check().has_value(); });
-  }
   const Status status = lease_.check();
   const bool stale = !status && status.error().code == ErrorCode::kStaleGeneration;
   // Committed rows of a closed or lost stream are still good; another stream's rows never are.
-  if (!stale && ready()) return {};
-  if (!status) return status;
+  if (!stale && committed(layer) >= tokens) return true;
+  if (!status) return tl::unexpected<Error>(status.error());
+  return false;
+}
+
+Status StreamReader::wait(int32_t layer, int64_t tokens, Deadline deadline) {
+  SUTURE_ASSIGN_OR_RETURN(bool there, has(layer, tokens));
+  if (there) return {};
+  const bool in_time = wait_for_doorbell(doorbell(), deadline, [&] {
+    return committed(layer) >= tokens || !lease_.check().has_value();
+  });
+  SUTURE_ASSIGN_OR_RETURN(there, has(layer, tokens));
+  if (there) return {};
   // What ended the wait is not so any more: an owner that keeps to the protocol takes nothing back.
   if (in_time)
     return fail(ErrorCode::kCorrupt, "the stream's state or committed count went back", "bus");

@@ -55,6 +55,10 @@ class StreamReader {
   // the stream has been closed or lost meanwhile; otherwise kClosed, kLost, kStaleGeneration or
   // kTimeout. kInvalidArgument beyond the capacity, kCorrupt if the owner takes back what it said.
   Status wait(int32_t layer, int64_t tokens, Deadline deadline);
+  // The same without waiting: whether they are there already. Errors as wait().
+  Result<bool> has(int32_t layer, int64_t tokens) const;
+  // Rung when the owner has committed more, and when no more will come.
+  DoorbellData& doorbell() const;
   // In all layers: the last one is committed last.
   Status wait_all(int64_t tokens, Deadline deadline) {
     return wait(n_layers() - 1, tokens, deadline);

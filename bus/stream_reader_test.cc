@@ -70,6 +70,18 @@ TEST_F(StreamReaderTest, ReadyRowsNeedNoWait) {
   EXPECT_TRUE(reader.wait(0, 5, Deadline::min()));
 }
 
+TEST_F(StreamReaderTest, WhetherRowsAreThereCanBeAskedWithoutWaiting) {
+  const StreamReader reader = view_->attach(writer_->id()).value();
+  EXPECT_FALSE(reader.has(0, 2).value());
+  writer_->commit(0, 2);
+  EXPECT_TRUE(reader.has(0, 2).value());
+  EXPECT_FALSE(reader.has(1, 2).value());
+  EXPECT_EQ(reader.has(0, 65).error().code, ErrorCode::kInvalidArgument);
+  writer_.reset();
+  EXPECT_TRUE(reader.has(0, 2).value());
+  EXPECT_EQ(reader.has(1, 2).error().code, ErrorCode::kClosed);
+}
+
 TEST_F(StreamReaderTest, WaitAllWaitsForTheLastLayer) {
   StreamReader reader = view_->attach(writer_->id()).value();
   writer_->commit(0, 5);

@@ -143,6 +143,8 @@ Result<bool> TokenRingWriter::has_credit() const {
   return credit > produced_;
 }
 
+DoorbellData& TokenRingWriter::doorbell() const { return ring_->header().credit_bell; }
+
 Status TokenRingWriter::wait_credit(Deadline deadline) {
   Result<bool> credit = false;
   const bool in_time = wait_for_doorbell(ring_->header().credit_bell, deadline, [&] {
@@ -217,6 +219,8 @@ Result<std::optional<RingToken>> TokenRingReader::wait_next(Deadline deadline) {
   wait_for_doorbell(ring_->header().token_bell, deadline, ready);
   return try_next();
 }
+
+DoorbellData& TokenRingReader::doorbell() const { return ring_->header().token_bell; }
 
 uint32_t TokenRingReader::finish_reason() const {
   // relaxed: the state that said so was read with acquire.

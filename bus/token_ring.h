@@ -75,12 +75,16 @@ class TokenRingWriter {
   // No more tokens. `reason` reaches the consumers.
   void finish(uint32_t reason);
 
+  // Until there is credit for one more token this says false; it never waits. Errors as
+  // wait_credit.
+  Result<bool> has_credit() const;
+  // Rung when there is more credit, or nobody wants more tokens.
+  DoorbellData& doorbell() const;
+
   uint64_t produced() const { return produced_; }
 
  private:
   explicit TokenRingWriter(std::shared_ptr<TokenRing> ring, uint64_t produced);
-
-  Result<bool> has_credit() const;
 
   std::shared_ptr<TokenRing> ring_;
   uint64_t produced_ = 0;  // the producer never trusts the shared copy
@@ -102,6 +106,8 @@ class TokenRingReader {
   uint64_t cursor() const { return cursor_; }
   uint32_t finish_reason() const;  // meaningful after wait_next gave nothing
   const std::shared_ptr<TokenRing>& ring() const { return ring_; }
+  // Rung when there are more tokens, or none will come.
+  DoorbellData& doorbell() const;
 
  private:
   std::shared_ptr<TokenRing> ring_;
