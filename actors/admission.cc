@@ -22,12 +22,14 @@ tl::unexpected<Error> ending() {
 
 }  // namespace
 
-Result<Admission::Ticket> Admission::enter(uint64_t client, Deadline deadline,
+Result<Admission::Ticket> Admission::enter(Asker asker, Deadline deadline,
                                            const std::atomic<bool>& cancelled) {
+  const uint64_t client = asker.client;
   std::unique_lock lock(mutex_);
   if (closed_) return ending();
   SUTURE_RETURN_IF_ERROR(take_place(client));
   Waiter waiter;
+  waiter.conversation = asker.conversation;
   std::deque<Waiter*>& queue = queues_[client];
   if (queue.empty()) turns_.push_back(client);
   queue.push_back(&waiter);
@@ -38,7 +40,7 @@ Result<Admission::Ticket> Admission::enter(uint64_t client, Deadline deadline,
     withdraw(client, waiter);
     return tl::unexpected<Error>(came.error());
   }
-  return Ticket(*this, now_ns_());
+  return Ticket(*this, asker.conversation, now_ns_());
 }
 
 // The queue's places are kept for at most as many of the refused; more are told the same time.
@@ -80,9 +82,11 @@ Status Admission::wait_for_turn(std::unique_lock<std::mutex>& lock, Waiter& wait
 }
 
 void Admission::admit_next() {
-  while (running_ < limits_.running && !turns_.empty()) {
-    const uint64_t client = turns_.front();
-    turns_.pop_front();
+  while (running_ < limits_.running) {
+    const auto turn = next_turn();
+    if (turn == turns_.end()) return;
+    const uint64_t client = *turn;
+    turns_.erase(turn);
     const auto found = queues_.find(client);
     Waiter& waiter = *found->second.front();
     found->second.pop_front();
@@ -92,9 +96,17 @@ void Admission::admit_next() {
       turns_.push_back(client);
     --waiting_;
     ++running_;
+    if (waiter.conversation != 0) talking_.insert(waiter.conversation);
     waiter.admitted = true;
     waiter.changed.notify_one();
   }
+}
+
+// The first client whose next request may run beside those that do.
+std::deque<uint64_t>::iterator Admission::next_turn() {
+  return std::ranges::find_if(turns_, [this](uint64_t client) {
+    return !talking_.contains(queues_.at(client).front()->conversation);
+  });
 }
 
 void Admission::withdraw(uint64_t client, const Waiter& waiter) {
@@ -107,8 +119,9 @@ void Admission::withdraw(uint64_t client, const Waiter& waiter) {
   --waiting_;
 }
 
-void Admission::leave(int64_t began_ns) {
+void Admission::leave(uint64_t conversation, int64_t began_ns) {
   const std::lock_guard lock(mutex_);
+  talking_.erase(conversation);
   const double seconds = static_cast<double>(now_ns_() - began_ns) * 1e-9;
   mean_seconds_ = mean_seconds_ == 0 ? seconds : std::lerp(mean_seconds_, seconds, kNewestShare);
   --running_;

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "actors/trace_log.h"
@@ -26,7 +27,13 @@ struct AdmissionCounts {
   int64_t waiting = 0;
 };
 
-// Clients take turns: the requests of one client run in the order they came, and between two of
+// Who asks. Requests of one conversation never run side by side; 0 = the request belongs to none.
+struct Asker {
+  uint64_t client = 0;
+  uint64_t conversation = 0;
+};
+
+// Clients take turns: the requests of one client begin in the order they came, and between two of
 // them every other client that waits gets its turn.
 //
 // Who was refused comes back later, while those who were answered ask again at once and would take
@@ -40,17 +47,21 @@ class Admission {
   class Ticket {
    public:
     ~Ticket() {
-      if (admission_ != nullptr) admission_->leave(began_ns_);
+      if (admission_ != nullptr) admission_->leave(conversation_, began_ns_);
     }
     Ticket(Ticket&& other) noexcept
-        : admission_(std::exchange(other.admission_, nullptr)), began_ns_(other.began_ns_) {}
+        : admission_(std::exchange(other.admission_, nullptr)),
+          conversation_(other.conversation_),
+          began_ns_(other.began_ns_) {}
     Ticket& operator=(Ticket&&) = delete;
 
    private:
     friend class Admission;
-    Ticket(Admission& admission, int64_t began_ns) : admission_(&admission), began_ns_(began_ns) {}
+    Ticket(Admission& admission, uint64_t conversation, int64_t began_ns)
+        : admission_(&admission), conversation_(conversation), began_ns_(began_ns) {}
 
     Admission* admission_;
+    uint64_t conversation_;
     int64_t began_ns_;
   };
 
@@ -61,7 +72,7 @@ class Admission {
   // Waits for this client's turn. At once kBusy with retry_after_seconds when there is no place,
   // and kClosed after close(). While waiting kCancelled, kTimeout at the deadline, kClosed after
   // stop().
-  Result<Ticket> enter(uint64_t client, Deadline deadline, const std::atomic<bool>& cancelled);
+  Result<Ticket> enter(Asker asker, Deadline deadline, const std::atomic<bool>& cancelled);
 
   // No new requests; those that wait or run go on.
   void close();
@@ -72,6 +83,7 @@ class Admission {
 
  private:
   struct Waiter {
+    uint64_t conversation = 0;
     std::condition_variable changed;
     bool admitted = false;  // guarded by mutex_
   };
@@ -83,7 +95,8 @@ class Admission {
   };
 
   Status take_place(uint64_t client);
-  void leave(int64_t began_ns);
+  void leave(uint64_t conversation, int64_t began_ns);
+  std::deque<uint64_t>::iterator next_turn();
   void admit_next();
   void withdraw(uint64_t client, const Waiter& waiter);
   Status wait_for_turn(std::unique_lock<std::mutex>& lock, Waiter& waiter, Deadline deadline,
@@ -94,6 +107,7 @@ class Admission {
   const std::function<int64_t()> now_ns_;
   mutable std::mutex mutex_;  // guards what follows
   int64_t running_ = 0;
+  std::set<uint64_t> talking_;  // conversations of which a request runs
   int64_t waiting_ = 0;
   std::map<uint64_t, std::deque<Waiter*>> queues_;  // by client; none of them is empty
   std::deque<uint64_t> turns_;                      // the clients of queues_, next one first

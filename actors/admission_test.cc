@@ -24,7 +24,7 @@ class AdmissionTest : public testing::Test {
 
   Entered enter(uint64_t client, Deadline deadline = kNoDeadline,
                 const std::atomic<bool>& cancelled = kNotCancelled) {
-    return admission_->enter(client, deadline, cancelled);
+    return admission_->enter({.client = client}, deadline, cancelled);
   }
 
   // A request of another thread that waits when this returns; once it may run it notes its client,
@@ -89,6 +89,28 @@ TEST_F(AdmissionTest, AsManyRunAsMay) {
   ASSERT_TRUE(second.has_value());
   wait_as(2);
   EXPECT_EQ(admission_->counts().running, 2);
+  first.reset();
+  join();
+  EXPECT_EQ(order_, std::vector<uint64_t>{2});
+}
+
+// Whatever its clients are; and somebody else's request takes the place that is free meanwhile.
+TEST_F(AdmissionTest, RequestsOfOneConversationRunOneAfterAnother) {
+  limit(3, 16);
+  const auto enter_as = [this](Asker asker) {
+    return admission_->enter(asker, kNoDeadline, kNotCancelled);
+  };
+  std::optional<Entered> first(enter_as({.client = 1, .conversation = 9}));
+  threads_.emplace_back([&] {
+    const Entered next = enter_as({.client = 2, .conversation = 9});
+    EXPECT_TRUE(next.has_value());
+    order_.push_back(2);
+  });
+  wait_until_waiting(1);
+  const Entered other = enter_as({.client = 3, .conversation = 8});
+  const Entered single = enter_as({.client = 1});
+  EXPECT_TRUE(other.has_value() && single.has_value());
+  EXPECT_EQ(admission_->counts().waiting, 1);
   first.reset();
   join();
   EXPECT_EQ(order_, std::vector<uint64_t>{2});

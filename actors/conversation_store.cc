@@ -47,12 +47,13 @@ void ConversationStore::forget_model(size_t model) {
 }
 
 std::vector<DroppedStream> ConversationStore::make_room(std::span<const KvRoom> rooms,
-                                                        uint64_t conversation) {
+                                                        const std::set<uint64_t>& busy) {
+  const auto all = [](uint64_t) { return true; };
   std::vector<DroppedStream> dropped;
-  while (!std::ranges::all_of(rooms, [this](const KvRoom& room) { return has_room(room); })) {
+  while (!std::ranges::all_of(rooms, [&](const KvRoom& room) { return has_room(room, all); })) {
     Conversation* oldest = nullptr;
     for (auto& [id, other] : conversations_)
-      if (id != conversation && !other.streams.empty() &&
+      if (!busy.contains(id) && !other.streams.empty() &&
           (oldest == nullptr || other.last_turn < oldest->last_turn))
         oldest = &other;
     if (oldest == nullptr) break;
@@ -61,12 +62,19 @@ std::vector<DroppedStream> ConversationStore::make_room(std::span<const KvRoom> 
   return dropped;
 }
 
-bool ConversationStore::has_room(const KvRoom& room) const {
+bool ConversationStore::can_make_room(std::span<const KvRoom> rooms,
+                                      const std::set<uint64_t>& busy) const {
+  const auto stays = [&](uint64_t conversation) { return busy.contains(conversation); };
+  return std::ranges::all_of(rooms, [&](const KvRoom& room) { return has_room(room, stays); });
+}
+
+bool ConversationStore::has_room(const KvRoom& room,
+                                 const std::function<bool(uint64_t)>& counts) const {
   int64_t blocks = room.blocks_needed;
   int64_t streams = room.streams_needed;
   for (const auto& [id, conversation] : conversations_) {
     const auto kept = conversation.streams.find(room.model);
-    if (kept == conversation.streams.end()) continue;
+    if (kept == conversation.streams.end() || !counts(id)) continue;
     blocks += kv_blocks_for(std::ssize(kept->second.token_ids)) - kept->second.shared_blocks;
     ++streams;
   }

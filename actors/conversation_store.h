@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -29,7 +30,7 @@ struct DroppedStream {
 // K/V of one model, in blocks of 32 tokens and in streams.
 struct KvRoom {
   size_t model = 0;
-  int64_t blocks_needed = 0;   // by the request that comes
+  int64_t blocks_needed = 0;   // by requests that run or come
   int64_t streams_needed = 0;  // too
   int64_t blocks = 0;          // of the slab, less those of contexts
   int64_t streams = 0;         // likewise
@@ -53,8 +54,12 @@ class ConversationStore {
   // The process is gone, and its streams with it.
   void forget_model(size_t model);
 
-  // Lets go of other conversations' streams until every model has room, or none is left.
-  std::vector<DroppedStream> make_room(std::span<const KvRoom> rooms, uint64_t conversation);
+  // Lets go of streams of conversations that are not `busy` until every model has room, or none is
+  // left.
+  std::vector<DroppedStream> make_room(std::span<const KvRoom> rooms,
+                                       const std::set<uint64_t>& busy);
+  // Whether every model has room then.
+  bool can_make_room(std::span<const KvRoom> rooms, const std::set<uint64_t>& busy) const;
 
  private:
   struct Conversation {
@@ -63,7 +68,8 @@ class ConversationStore {
     uint64_t last_turn = 0;
   };
 
-  bool has_room(const KvRoom& room) const;
+  // Of the conversations that `counts`.
+  bool has_room(const KvRoom& room, const std::function<bool(uint64_t)>& counts) const;
   static std::vector<DroppedStream> drop_streams(Conversation& conversation);
 
   std::map<uint64_t, Conversation> conversations_;

@@ -39,38 +39,48 @@ TEST(ConversationStoreTest, NothingGoesWhileThereIsRoom) {
   ConversationStore store = three();
   const KvRoom room{
       .model = 0, .blocks_needed = 4, .streams_needed = 2, .blocks = 13, .streams = 5};
-  EXPECT_TRUE(store.make_room({&room, 1}, 9).empty());
+  EXPECT_TRUE(store.make_room({&room, 1}, {9}).empty());
 }
 
 TEST(ConversationStoreTest, TheOneThatWasSilentLongestGoesFirstWithAllItsStreams) {
   ConversationStore store = three();
   KvRoom room{.model = 0, .blocks_needed = 4, .streams_needed = 2, .blocks = 12, .streams = 99};
-  EXPECT_EQ(store.make_room({&room, 1}, 9), (std::vector<DroppedStream>{{0, 20}, {1, 21}}));
+  EXPECT_EQ(store.make_room({&room, 1}, {9}), (std::vector<DroppedStream>{{0, 20}, {1, 21}}));
   EXPECT_EQ(store.find(2, 1), nullptr);
   room.blocks = 99;
   room.streams = 3;  // 2 + conversations 1 and 3
-  EXPECT_EQ(store.make_room({&room, 1}, 9), (std::vector<DroppedStream>{{0, 30}, {1, 31}}));
+  EXPECT_EQ(store.make_room({&room, 1}, {9}), (std::vector<DroppedStream>{{0, 30}, {1, 31}}));
 }
 
 TEST(ConversationStoreTest, AnyModelCanBeShort) {
   ConversationStore store = three();
   const KvRoom rooms[] = {{.model = 0, .blocks_needed = 1, .blocks = 99, .streams = 99},
                           {.model = 1, .blocks_needed = 1, .blocks = 9, .streams = 99}};
-  EXPECT_EQ(store.make_room(rooms, 9).size(), 2u);
+  EXPECT_EQ(store.make_room(rooms, {9}).size(), 2u);
 }
 
 TEST(ConversationStoreTest, TheAskingConversationStaysAndTheRestIsFinite) {
   ConversationStore store = three();
   const KvRoom room{.model = 0, .blocks_needed = 1000, .blocks = 10, .streams = 99};
-  EXPECT_EQ(store.make_room({&room, 1}, 2).size(), 4u);
+  EXPECT_EQ(store.make_room({&room, 1}, {2}).size(), 4u);
   EXPECT_NE(store.find(2, 0), nullptr);
+}
+
+TEST(ConversationStoreTest, WhetherSilentOnesWouldBeEnoughIsKnownBefore) {
+  const ConversationStore store = three();
+  KvRoom room{.model = 0, .blocks_needed = 4, .streams_needed = 2, .blocks = 4, .streams = 99};
+  EXPECT_TRUE(store.can_make_room({&room, 1}, {9}));
+  EXPECT_FALSE(store.can_make_room({&room, 1}, {9, 2}));
+  room.blocks = 3;
+  EXPECT_FALSE(store.can_make_room({&room, 1}, {9}));
+  EXPECT_NE(store.find(1, 0), nullptr);
 }
 
 TEST(ConversationStoreTest, BlocksOfTheContextCountOnce) {
   ConversationStore store;
   store.keep(1, 0, stream(10, 96, 2));
   const KvRoom room{.model = 0, .blocks_needed = 4, .blocks = 5, .streams = 9};
-  EXPECT_TRUE(store.make_room({&room, 1}, 9).empty());
+  EXPECT_TRUE(store.make_room({&room, 1}, {9}).empty());
 }
 
 TEST(ConversationStoreTest, WhatAProcessKeptIsGoneWithItAndThePlacesStay) {

@@ -3,15 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
+#include <iterator>
 #include <numeric>
-#include <span>
-#include <tuple>
+#include <utility>
 
 #include "base/check.h"
-#include "bus/slab.h"
-#include "fusion/merge_plan.h"
-#include "kernels/kv_layout.h"
 
 namespace suture {
 namespace {
@@ -20,6 +16,11 @@ namespace {
 constexpr uint64_t kKeyStep = 2;
 
 constexpr int kMostMastersForOneToken = 3;
+
+Delivered delivered_to(const PeerLoss& loss, uint64_t request) {
+  const auto found = std::ranges::find(loss.delivered, request, &Delivered::request);
+  return found == loss.delivered.end() ? Delivered{.request = request} : *found;
+}
 
 constexpr const char* kShorten = "raise max_seq_len in [bus], or ask for fewer tokens (-n)";
 
@@ -75,22 +76,27 @@ void Coordinator::forget_context(size_t index) {
   const auto context = contexts_.extract(index);
   if (context.empty()) return;
   readings_.erase(context.mapped());
-  if (running_) running_->awaited.erase(context.mapped());
+  for (auto& [id, running] : running_) running.awaited.erase(context.mapped());
 }
 
 uint64_t Coordinator::start_reading(size_t index, ReadRequest request, std::vector<Outgoing>& out) {
   const uint64_t key = new_key();
   request.key = key;
   readings_[key].model = index;
+  readings_[key].request = request.request;
   out.emplace_back(model(index).name, std::move(request));
   return key;
 }
 
+RunningRequest* Coordinator::find(uint64_t request) {
+  const auto found = running_.find(request);
+  return found == running_.end() ? nullptr : &found->second;
+}
+
 std::vector<Outgoing> Coordinator::ask(Question question) {
-  SUTURE_CHECK(!running_ && !report_, "request {} while another runs", question.request);
-  running_.emplace();
-  running_->question = std::move(question);
-  RunningRequest& running = *running_;
+  SUTURE_CHECK(!running_.contains(question.request), "request {} runs already", question.request);
+  RunningRequest& running = running_[question.request];
+  running.question = std::move(question);
   running.report.request = running.question.request;
   for (const auto& [index, key] : contexts_)
     if (!readings_[key].complete) running.awaited.insert(key);
@@ -101,173 +107,94 @@ std::vector<Outgoing> Coordinator::ask(Question question) {
   running.report.prompt_tokens = std::ssize(running.own_ids);
   conversations_.touch(running.question.conversation);
   std::vector<Outgoing> out;
-  if (const Status fits = check_length(); !fits) {
-    end_early(fits, FinishReason::kError, out);
-  } else {
-    make_room(out);
-    start_followers(out);
-  }
+  if (const Status fits = check_length(running); !fits)
+    end_early(running, fits, FinishReason::kError, out);
   proceed(out);
   return out;
 }
 
-// Silent conversations give way: their next turn reads its text again.
-void Coordinator::make_room(std::vector<Outgoing>& out) {
-  std::vector<KvRoom> rooms;
-  for (size_t i = 0; i < setup_.spec.models.size(); ++i)
-    if (i == master_ || model(i).fusion.position == SlavePosition::kAligned)
-      rooms.push_back(room_for(i));
-  drop(conversations_.make_room(rooms, running_->question.conversation), out);
-}
-
-KvRoom Coordinator::room_for(size_t index) const {
-  const LaunchSpec& spec = setup_.spec;
-  const ModelContext& context = setup_.contexts[index];
-  const int64_t own = std::ssize(running_->own_ids) + running_->question.max_tokens;
-  const int64_t tokens = context.other_vocabulary ? spec.max_seq_len : own;
-  KvRoom room;
-  room.model = index;
-  // While an answer's stream is replaced by one of its exact length there are both; they share all
-  // blocks but the last.
-  room.blocks_needed = kv_blocks_for(tokens) - read_before(index).second / kKvBlockTokens + 1;
-  room.streams_needed = 2;
-  room.blocks = spec.max_sequences * kv_blocks_for(spec.max_seq_len) -
-                kv_blocks_for(std::ssize(context.head_ids));
-  room.streams = spec.max_sequences * int64_t{kStreamsPerSequence} - 1;
-  return room;
-}
-
-void Coordinator::drop(const std::vector<DroppedStream>& streams,
-                       std::vector<Outgoing>& out) const {
-  for (const DroppedStream& stream : streams)
-    out.emplace_back(model(stream.model).name, DropStream{stream.key});
-}
-
-Status Coordinator::check_length() const {
-  const int64_t prompt = std::ssize(running_->own_ids);
-  const int64_t total = prompt + running_->question.max_tokens;
+Status Coordinator::check_length(const RunningRequest& running) const {
+  const int64_t prompt = std::ssize(running.own_ids);
+  const int64_t total = prompt + running.question.max_tokens;
   if (total <= setup_.spec.max_seq_len) return {};
   return fail(ErrorCode::kInvalidArgument,
               fmt::format("{} tokens are needed ({} to read, {} to generate), max_seq_len is {}",
-                          total, prompt, running_->question.max_tokens, setup_.spec.max_seq_len),
-              "request", running_->question.conversation == 0 ? kShorten : kBeginAnew);
+                          total, prompt, running.question.max_tokens, setup_.spec.max_seq_len),
+              "request", running.question.conversation == 0 ? kShorten : kBeginAnew);
 }
 
-void Coordinator::start_followers(std::vector<Outgoing>& out) {
-  RunningRequest& running = *running_;
-  for (size_t i = 0; i < setup_.spec.models.size(); ++i) {
-    const bool aligned = i != master_ && model(i).fusion.position == SlavePosition::kAligned;
-    if (!aligned || gone_.contains(model(i).name)) continue;
-    ReadRequest request;
-    request.token_ids = running.own_ids;
-    request.capacity = std::ssize(running.own_ids) + running.question.max_tokens;
-    request.follow_ring = running.question.ring;
-    request.request = running.question.request;
-    request.answers = own_answers();
-    if (setup_.contexts[i].other_vocabulary) request.text_of = model(master_).name;
-    std::tie(request.head_key, request.head_entries) = read_before(i);
-    const uint64_t key = start_reading(i, std::move(request), out);
-    running.aligned[i] = key;
-    running.awaited.insert(key);
-  }
-}
-
-// Earlier answers, in the master's whole text.
-std::vector<AnswerRun> Coordinator::own_answers() const {
-  std::vector<AnswerRun> answers = running_->question.answers;
-  const int64_t head = std::ssize(setup_.contexts[master_].head_ids);
-  for (AnswerRun& answer : answers) answer = {answer.begin + head, answer.end + head};
-  return answers;
-}
-
-// At least one token is left to read: its row gives the first logits.
-std::pair<uint64_t, int64_t> Coordinator::read_before(size_t index) const {
-  std::pair<uint64_t, int64_t> best{0, 0};
-  const auto consider = [&](uint64_t key, std::span<const int32_t> ids) {
-    const int64_t shared =
-        std::min(common_prefix(ids, running_->own_ids), std::ssize(running_->own_ids) - 1);
-    if (shared > best.second) best = {key, shared};
-  };
-  const auto context = contexts_.find(index);
-  if (context != contexts_.end() && readings_.at(context->second).why.empty())
-    consider(context->second, setup_.contexts[index].head_ids);
-  if (const KeptStream* kept = conversations_.find(running_->question.conversation, index))
-    consider(kept->key, kept->token_ids);
-  return best;
-}
-
-// The stream with which a model takes part in the running request, if it has one.
-const Reading* Coordinator::reading_of(size_t index) const {
-  if (const auto aligned = running_->aligned.find(index); aligned != running_->aligned.end())
-    return &readings_.at(aligned->second);
-  const auto context = contexts_.find(index);
-  return context == contexts_.end() ? nullptr : &readings_.at(context->second);
-}
-
-bool Coordinator::streams_open() const {
+bool Coordinator::streams_open(const RunningRequest& running) const {
   const auto ready = [this](uint64_t key) {
     const Reading& reading = readings_.at(key);
     return reading.stream.has_value() || reading.complete;
   };
   for (const auto& [index, key] : contexts_)
     if (!ready(key)) return false;
-  return std::ranges::all_of(running_->aligned,
+  return std::ranges::all_of(running.aligned,
                              [&](const auto& entry) { return ready(entry.second); });
 }
 
-// Takes the running request one step further, if it can go.
 void Coordinator::proceed(std::vector<Outgoing>& out) {
-  if (!running_) return;
-  if (!running_->generating && !running_->done) start_generating(out);
+  do {
+    begin_waiting(out);
+    for (auto& [id, running] : running_)
+      if (running.begun && !running.generating && !running.done) start_generating(running, out);
+  } while (finish_complete(out));  // which makes room for others
+}
+
+// Nobody overtakes one that waits: it would never have its turn.
+void Coordinator::begin_waiting(std::vector<Outgoing>& out) {
+  for (auto& [id, running] : running_) {
+    if (running.begun || running.done) continue;
+    if (!make_room(running, out)) return;
+    running.begun = true;
+    start_followers(running, out);
+  }
+}
+
+// True if some request has ended.
+bool Coordinator::finish_complete(std::vector<Outgoing>& out) {
   const auto complete = [this](uint64_t key) { return readings_.at(key).complete; };
-  if (!running_->done || !std::ranges::all_of(running_->awaited, complete)) return;
-  keep_streams(out);
-  finish();
-}
-
-// What was computed for the answer stays with the conversation, or goes.
-void Coordinator::keep_streams(std::vector<Outgoing>& out) {
-  const RunningRequest& running = *running_;
-  const uint64_t id = running.question.conversation;
-  const std::vector<int32_t>& answered = running.done->token_ids;
-  for (const auto& [index, key] : running.aligned) {
-    Reading& reading = readings_.at(key);
-    if (id != 0 && !answered.empty() && reading.why.empty())
-      keep_stream(index, key, std::move(reading.token_ids), out);
-    else
-      out.emplace_back(model(index).name, DropStream{key});
-    readings_.erase(key);
+  const size_t before = running_.size();
+  for (auto next = running_.begin(); next != running_.end();) {
+    RunningRequest& running = next->second;
+    if (!running.done || !std::ranges::all_of(running.awaited, complete)) {
+      ++next;
+      continue;
+    }
+    keep_streams(running, out);
+    reports_.push_back(report_of(running));
+    next = running_.erase(next);
   }
-  if (running.keep_key == 0 || answered.empty()) return;
-  if (id == 0) {  // it was released meanwhile
-    out.emplace_back(model(master_).name, DropStream{running.keep_key});
-    return;
-  }
-  keep_stream(master_, running.keep_key, answered, out);
-  if (conversations_.placed(id) == nullptr) conversations_.set_placed(id, running.placed);
-  conversations_.touch(id);
+  return running_.size() < before;
 }
 
-void Coordinator::keep_stream(size_t index, uint64_t key, std::vector<int32_t> token_ids,
-                              std::vector<Outgoing>& out) {
-  const int64_t shared = common_prefix(setup_.contexts[index].head_ids, token_ids);
-  const auto replaced = conversations_.keep(running_->question.conversation, index,
-                                            {key, std::move(token_ids), shared / kKvBlockTokens});
-  if (replaced) drop({*replaced}, out);
+// A request with which masters have ended again and again runs by itself: it may be the cause, and
+// those beside it must not be counted out with it.
+bool Coordinator::must_wait_for_others(const RunningRequest& running) const {
+  const auto suspect = [](const RunningRequest& request) {
+    return request.at_this_token == kMostMastersForOneToken - 1;
+  };
+  return std::ranges::any_of(running_, [&](const auto& entry) {
+    const RunningRequest& other = entry.second;
+    return &other != &running && other.at_work() && (suspect(running) || suspect(other));
+  });
 }
 
-void Coordinator::start_generating(std::vector<Outgoing>& out) {
+void Coordinator::start_generating(RunningRequest& running, std::vector<Outgoing>& out) {
   if (const auto gone = gone_.find(model(master_).name); gone != gone_.end()) {
     if (gone->second.restarts) return;
-    return end_early(fail(ErrorCode::kLost, fmt::format("the master is gone: {}", gone->second.why),
+    return end_early(running,
+                     fail(ErrorCode::kLost, fmt::format("the master is gone: {}", gone->second.why),
                           model(master_).name, "start the topology again"),
                      FinishReason::kError, out);
   }
-  if (!streams_open()) return;
-  auto request = generation();
-  if (!request) return end_early(tl::unexpected<Error>(request.error()), FinishReason::kError, out);
-  running_->generating = true;
-  note_lost_slaves();
+  if (!streams_open(running) || must_wait_for_others(running)) return;
+  auto request = generation(running);
+  if (!request)
+    return end_early(running, tl::unexpected<Error>(request.error()), FinishReason::kError, out);
+  running.generating = true;
+  note_lost_slaves(running);
   out.emplace_back(model(master_).name, std::move(*request));
 }
 
@@ -290,23 +217,26 @@ std::vector<Outgoing> Coordinator::read_done(const std::string& name, ReadDone d
   std::vector<Outgoing> out;
   const auto found = readings_.find(done.key);
   if (found == readings_.end() || model(found->second.model).name != name) return out;
-  found->second.complete = true;
+  Reading& reading = found->second;
+  reading.complete = true;
+  RunningRequest* follows = find(reading.request);
   if (done.outcome.failed) {
-    found->second.why = done.outcome.what;
-    if (running_) running_->reasons.emplace(name, done.outcome.what);
+    reading.why = done.outcome.what;
+    for (auto& [id, running] : running_)
+      if (reading.request == 0 || &running == follows)
+        running.reasons.emplace(name, done.outcome.what);
   }
-  found->second.token_ids = std::move(done.token_ids);
-  unreported_.push_back(std::move(done));
+  reading.token_ids = std::move(done.token_ids);
+  (follows != nullptr ? follows->reads : unreported_).push_back(std::move(done));
   proceed(out);
   return out;
 }
 
 std::vector<Outgoing> Coordinator::generate_done(GenerateDone done) {
   std::vector<Outgoing> out;
-  if (!running_ || running_->question.request != done.request || running_->done ||
-      running_->attempt != done.attempt)
-    return out;
-  running_->done = std::move(done);
+  RunningRequest* running = find(done.request);
+  if (running == nullptr || running->done || running->attempt != done.attempt) return out;
+  running->done = std::move(done);
   proceed(out);
   return out;
 }
@@ -316,19 +246,20 @@ std::vector<Outgoing> Coordinator::peer_ended(const PeerLoss& loss) {
   const size_t index = index_of(loss.name);
   if (index == setup_.spec.models.size()) return out;
   gone_[loss.name] = loss;
-  if (running_) running_->reasons[loss.name] = loss.why;
   for (auto& [key, reading] : readings_)
     if (reading.model == index) {
       reading.complete = true;
       reading.why = loss.why;
     }
   conversations_.forget_model(index);
-  if (running_ && running_->generating && !running_->done) {
-    const int64_t token = std::ssize(loss.delivered.token_ids);
+  for (auto& [id, running] : running_) {
+    running.reasons[loss.name] = loss.why;
+    if (!running.at_work()) continue;
     if (index == master_)
-      lose_master(loss, out);
+      lose_master(running, loss, out);
     else
-      running_->lost.insert({index, {loss.name, token, loss.why}});
+      running.lost.insert(
+          {index, {loss.name, std::ssize(delivered_to(loss, id).token_ids), loss.why}});
   }
   if (index == master_) forget_context(index);
   proceed(out);
@@ -337,70 +268,77 @@ std::vector<Outgoing> Coordinator::peer_ended(const PeerLoss& loss) {
 
 // The answer waits for the next master, unless it was complete. A question that no master survives
 // must not cost the launch all of its restarts.
-void Coordinator::lose_master(const PeerLoss& loss, std::vector<Outgoing>& out) {
-  const Delivered& delivered = loss.delivered;
+void Coordinator::lose_master(RunningRequest& running, const PeerLoss& loss,
+                              std::vector<Outgoing>& out) {
+  const Delivered delivered = delivered_to(loss, running.question.request);
   if (delivered.finished && delivered.reason != FinishReason::kError)
-    return end_early({}, delivered.reason, out);
+    return end_early(running, {}, delivered.reason, out);
   const int64_t token = std::ssize(delivered.token_ids);
-  const bool went_on = token > std::ssize(running_->generated);
-  running_->at_this_token = went_on ? 1 : running_->at_this_token + 1;
-  if (running_->at_this_token == kMostMastersForOneToken)
-    return end_early(fail(ErrorCode::kLost,
+  const bool went_on = token > std::ssize(running.generated);
+  running.at_this_token = went_on ? 1 : running.at_this_token + 1;
+  if (running.at_this_token == kMostMastersForOneToken)
+    return end_early(running,
+                     fail(ErrorCode::kLost,
                           fmt::format("{} masters ended at token {} of this answer: {}",
                                       kMostMastersForOneToken, token, loss.why),
                           loss.name, "ask something else; 'suture launch -v' shows its messages"),
                      FinishReason::kError, out);
-  running_->generating = false;
-  running_->keep_key = 0;
-  ++running_->attempt;
-  running_->generated = delivered.token_ids;
-  running_->report.replayed.push_back({token, loss.why});
+  running.generating = false;
+  running.keep_key = 0;
+  ++running.attempt;
+  running.generated = delivered.token_ids;
+  running.report.replayed.push_back({token, loss.why});
+  // What it went on from is gone, and takes no room of its own any more.
+  running.reserved = rooms_for(running);
 }
 
 std::vector<Outgoing> Coordinator::cancel(uint64_t request) {
   std::vector<Outgoing> out;
-  if (!running_ || running_->question.request != request || running_->done) return out;
-  if (running_->generating)
+  RunningRequest* running = find(request);
+  if (running == nullptr || running->done) return out;
+  if (running->generating)
     out.emplace_back(model(master_).name, CancelRequest{request});
   else
-    end_early({}, FinishReason::kCancelled, out);
+    end_early(*running, {}, FinishReason::kCancelled, out);
   proceed(out);
   return out;
 }
 
 std::vector<Outgoing> Coordinator::release(uint64_t conversation) {
   std::vector<Outgoing> out;
-  if (running_ && running_->question.conversation == conversation)
-    running_->question.conversation = 0;
+  for (auto& [id, running] : running_)
+    if (running.question.conversation == conversation) running.question.conversation = 0;
   drop(conversations_.release(conversation), out);
   return out;
 }
 
-void Coordinator::end_early(const Status& why, FinishReason reason, std::vector<Outgoing>& out) {
+void Coordinator::end_early(RunningRequest& running, const Status& why, FinishReason reason,
+                            std::vector<Outgoing>& out) const {
   GenerateDone done;
-  done.request = running_->question.request;
+  done.request = running.question.request;
   done.reason = reason;
   done.outcome = Outcome::of(why);
-  running_->done = std::move(done);
-  for (const auto& [index, key] : running_->aligned)
+  running.done = std::move(done);
+  for (const auto& [index, key] : running.aligned)
     out.emplace_back(model(index).name, CancelRequest{key});
 }
 
-void Coordinator::finish() {
-  AnswerReport report = std::move(running_->report);
-  GenerateDone& done = *running_->done;
+AnswerReport Coordinator::report_of(RunningRequest& running) {
+  AnswerReport report = std::move(running.report);
+  GenerateDone& done = *running.done;
   report.outcome = done.outcome;
   report.reason = done.reason;
   for (Degraded& lost : done.degraded) {
     // The master sees that a stream ended; why it did is known here.
-    const auto reason = running_->reasons.find(lost.slave);
-    if (reason != running_->reasons.end()) lost.why = reason->second;
+    const auto reason = running.reasons.find(lost.slave);
+    if (reason != running.reasons.end()) lost.why = reason->second;
     report.degraded.push_back(std::move(lost));
   }
   std::ranges::move(done.spans, std::back_inserter(report.spans));
   std::map<std::string, ProcessFigures> by_name;
   if (!done.figures.name.empty()) by_name[done.figures.name] = done.figures;
-  for (ReadDone& read : unreported_) {
+  std::ranges::move(std::exchange(unreported_, {}), std::back_inserter(running.reads));
+  for (ReadDone& read : running.reads) {
     ProcessFigures& figures = by_name[read.figures.name];
     if (figures.name.empty())
       figures = read.figures;
@@ -408,14 +346,17 @@ void Coordinator::finish() {
       figures.add(read.figures);
     std::ranges::move(read.spans, std::back_inserter(report.spans));
   }
-  unreported_.clear();
   for (const ModelSpec& spec : setup_.spec.models)
     if (const auto found = by_name.find(spec.name); found != by_name.end())
       report.figures.push_back(found->second);
-  report_ = std::move(report);
-  running_.reset();
+  return report;
 }
 
-std::optional<AnswerReport> Coordinator::take_report() { return std::exchange(report_, {}); }
+std::optional<AnswerReport> Coordinator::take_report() {
+  if (reports_.empty()) return std::nullopt;
+  AnswerReport report = std::move(reports_.front());
+  reports_.pop_front();
+  return report;
+}
 
 }  // namespace suture

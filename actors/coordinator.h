@@ -1,18 +1,22 @@
 // The coordinator's state: who is there, which contexts are read, which request runs. Plain
 // methods take what was received and return what to send; actors/coordinator_actor.cc carries it.
 //
-//   joining ──all joined──▶ idle ──ask──▶ opening ──all streams open──▶ generating ──▶ idle
-//                                           ▲└─────refused, or master given up──────────▶ idle
-//                                           └───────────master ended───────────┘
+// Each request:
+//
+//   waiting ──K/V is free──▶ opening ──all streams open──▶ generating ──▶ reported
+//                              ▲└────refused, or master given up───────────▶ reported
+//                              └───────────master ended───────┘
 //
 // Contexts (documents, the master's head) are read once, as soon as everybody has joined, all at
 // the same time, and serve every request after that; a process that was started again reads its
-// own anew. Requests run one after another. One whose master ended waits for the next master, which
-// goes through the tokens that came already and then on. The streams of a conversation's last turn
-// stay with the models, so that the next one reads only what is new.
+// own anew. Requests run side by side as far as their K/V fits, and wait for it in the order they
+// came. One whose master ended waits for the next master, which goes through the tokens that came
+// already and then on. The streams of a conversation's last turn stay with the models, so that the
+// next one reads only what is new.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -47,7 +51,7 @@ struct CoordinatorSetup {
 };
 
 struct Question {
-  uint64_t request = 0;  // never 0, never reused
+  uint64_t request = 0;  // never 0, never reused; rising with the time, but for a moment
   std::vector<int32_t> tail_ids;
   std::vector<AnswerRun> answers = {};  // of tail_ids: earlier answers
   int64_t max_tokens = 0;
@@ -63,7 +67,7 @@ auto inspect(Inspector& f, Question& x) {
 
 // What has reached the token ring of a request.
 struct Delivered {
-  uint64_t request = 0;  // 0 = none runs
+  uint64_t request = 0;
   std::vector<int32_t> token_ids;
   bool finished = false;  // nothing comes after them, for this reason
   FinishReason reason = FinishReason::kStop;
@@ -73,8 +77,8 @@ struct Delivered {
 struct PeerLoss {
   std::string name;
   std::string why;
-  bool restarts = false;  // it is being started again, and will join
-  Delivered delivered;    // until then
+  bool restarts = false;             // it is being started again, and will join
+  std::vector<Delivered> delivered;  // until then, of each request that runs
 };
 
 template <typename Inspector>
@@ -104,14 +108,17 @@ using Outgoing =
 // A stream that some model reads: a context or one request's aligned slave.
 struct Reading {
   size_t model = 0;
+  uint64_t request = 0;             // 0 = a context
   std::optional<StreamRef> stream;  // once opened
   bool complete = false;            // ReadDone has come, or the model is gone
   std::vector<int32_t> token_ids;   // what a follower's stream holds, once complete
   std::string why;                  // it failed, if not empty
 };
-// The request that is being answered.
+// A request that is being answered, or waits for K/V.
 struct RunningRequest {
   Question question;
+  bool begun = false;               // K/V is reserved for it
+  std::vector<KvRoom> reserved;     // while it has begun
   std::vector<int32_t> own_ids;     // all of the master's prompt
   uint64_t keep_key = 0;            // of the answer's stream
   uint64_t attempt = 0;             // masters that ended on the way
@@ -124,7 +131,10 @@ struct RunningRequest {
   std::set<uint64_t> awaited;                  // readings whose end belongs to the report
   bool generating = false;
   std::optional<GenerateDone> done;
+  std::vector<ReadDone> reads;  // by its followers
   AnswerReport report;
+
+  bool at_work() const { return generating && !done; }
 };
 
 // Remedy where a conversation has grown too long.
@@ -132,7 +142,8 @@ inline constexpr const char* kBeginAnew =
     "begin a new conversation (/clear in the chat), ask for fewer tokens (-n), or raise "
     "max_seq_len in [bus] where the model's own limit allows it";
 
-// coordinator.cc follows what happens; coordinator_request.cc makes the master's requests.
+// coordinator.cc follows what happens, coordinator_streams.cc looks after K/V,
+// coordinator_request.cc makes the master's requests.
 class Coordinator {
  public:
   explicit Coordinator(CoordinatorSetup setup);
@@ -149,40 +160,49 @@ class Coordinator {
   std::vector<Outgoing> release(uint64_t conversation);
 
   bool all_joined() const { return joined_.size() == setup_.spec.models.size(); }
-  // The report of a request that has ended, once.
+  // The report of a request that has ended, once; in the order they ended.
   std::optional<AnswerReport> take_report();
 
  private:
   uint64_t new_key();
   const ModelSpec& model(size_t index) const { return setup_.spec.models[index]; }
   size_t index_of(const std::string& name) const;
-  const Reading* reading_of(size_t index) const;
+  RunningRequest* find(uint64_t request);
+  // The stream with which a model takes part in the request, if it has one.
+  const Reading* reading_of(const RunningRequest& running, size_t index) const;
   void import_slabs(const std::vector<size_t>& owners, std::vector<Outgoing>& out) const;
   void read_context(size_t index, std::vector<Outgoing>& out);
   void forget_context(size_t index);
   // Returns the key of the new reading.
   uint64_t start_reading(size_t index, ReadRequest request, std::vector<Outgoing>& out);
-  Status check_length() const;
-  std::vector<AnswerRun> own_answers() const;
-  void make_room(std::vector<Outgoing>& out);
-  KvRoom room_for(size_t index) const;
+  Status check_length(const RunningRequest& running) const;
+  std::vector<AnswerRun> own_answers(const RunningRequest& running) const;
+  std::vector<KvRoom> rooms_for(const RunningRequest& running) const;
+  KvRoom room_for(const RunningRequest& running, size_t index) const;
+  bool make_room(RunningRequest& running, std::vector<Outgoing>& out);
   void drop(const std::vector<DroppedStream>& streams, std::vector<Outgoing>& out) const;
-  void start_followers(std::vector<Outgoing>& out);
-  // Key and number of entries of what the model has read before of the running prompt.
-  std::pair<uint64_t, int64_t> read_before(size_t index) const;
+  void start_followers(RunningRequest& running, std::vector<Outgoing>& out);
+  // Key and number of entries of what the model has read before of the request's prompt.
+  std::pair<uint64_t, int64_t> read_before(const RunningRequest& running, size_t index) const;
+  // Takes every request one step further, if it can go.
   void proceed(std::vector<Outgoing>& out);
-  void start_generating(std::vector<Outgoing>& out);
-  Result<GenerateRequest> generation();
-  Status add_source(size_t index, MergeInput& input, std::vector<SourceLink>& links);
-  bool streams_open() const;
-  void note_lost_slaves();
-  void lose_master(const PeerLoss& loss, std::vector<Outgoing>& out);
+  void begin_waiting(std::vector<Outgoing>& out);
+  bool finish_complete(std::vector<Outgoing>& out);
+  bool must_wait_for_others(const RunningRequest& running) const;
+  void start_generating(RunningRequest& running, std::vector<Outgoing>& out);
+  Result<GenerateRequest> generation(RunningRequest& running);
+  Status add_source(RunningRequest& running, size_t index, MergeInput& input,
+                    std::vector<SourceLink>& links);
+  bool streams_open(const RunningRequest& running) const;
+  void note_lost_slaves(RunningRequest& running) const;
+  void lose_master(RunningRequest& running, const PeerLoss& loss, std::vector<Outgoing>& out);
   // Ends the request before the master has answered; slaves that follow it stop.
-  void end_early(const Status& why, FinishReason reason, std::vector<Outgoing>& out);
-  void keep_streams(std::vector<Outgoing>& out);
-  void keep_stream(size_t index, uint64_t key, std::vector<int32_t> token_ids,
-                   std::vector<Outgoing>& out);
-  void finish();
+  void end_early(RunningRequest& running, const Status& why, FinishReason reason,
+                 std::vector<Outgoing>& out) const;
+  void keep_streams(RunningRequest& running, std::vector<Outgoing>& out);
+  void keep_stream(const RunningRequest& running, size_t index, uint64_t key,
+                   std::vector<int32_t> token_ids, std::vector<Outgoing>& out);
+  AnswerReport report_of(RunningRequest& running);
   std::vector<float> layer_gains(const FusionSpec& fusion) const;
 
   const CoordinatorSetup setup_;
@@ -193,9 +213,9 @@ class Coordinator {
   std::map<size_t, uint64_t> contexts_;   // model -> key of its context
   ConversationStore conversations_;
   uint64_t next_key_ = 1;
-  std::optional<RunningRequest> running_;
-  std::vector<ReadDone> unreported_;  // contexts read since the last report
-  std::optional<AnswerReport> report_;
+  std::map<uint64_t, RunningRequest> running_;  // by request: in the order they came
+  std::vector<ReadDone> unreported_;            // contexts read since the last report
+  std::deque<AnswerReport> reports_;
 };
 
 }  // namespace suture

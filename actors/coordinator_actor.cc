@@ -29,7 +29,7 @@ struct CoordinatorActorState {
 
 using CoordinatorActor = caf::stateful_actor<CoordinatorActorState>;
 
-// Sends what the state wants sent, then hands over the report if a request has ended.
+// Sends what the state wants sent, then hands over the reports of requests that have ended.
 void carry(CoordinatorActor* self, const std::vector<Outgoing>& messages) {
   for (const auto& [name, message] : messages) {
     const auto to = self->state.models.find(name);
@@ -37,7 +37,7 @@ void carry(CoordinatorActor* self, const std::vector<Outgoing>& messages) {
     const caf::actor& model = to->second.actor;
     std::visit([&](const auto& payload) { self->send(model, payload); }, message);
   }
-  if (auto report = self->state.coordinator->take_report())
+  while (auto report = self->state.coordinator->take_report())
     self->state.events.on_report(std::move(*report));
 }
 

@@ -30,7 +30,7 @@ PeerLoss loss(const std::string& name, std::vector<int32_t> tokens) {
   return {.name = name,
           .why = "process exited",
           .restarts = true,
-          .delivered = {.request = 1, .token_ids = std::move(tokens)}};
+          .delivered = {{.request = 1, .token_ids = std::move(tokens)}}};
 }
 
 // The answer goes on where it was, on the master that comes next, which reads its head anew.
@@ -117,8 +117,8 @@ TEST_F(CoordinatorRecoveryTest, AnAnswerThatWasCompleteNeedsNoOtherMaster) {
   ask();
   start();
   PeerLoss after = loss("m", {40, 41});
-  after.delivered.finished = true;
-  after.delivered.reason = FinishReason::kLength;
+  after.delivered[0].finished = true;
+  after.delivered[0].reason = FinishReason::kLength;
   coordinator_.peer_ended(after);
   coordinator_.read_done("doc", read_done(doc_key_, "doc"));
   coordinator_.read_done("twin", read_done(twin_key_, "twin"));

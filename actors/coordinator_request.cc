@@ -20,8 +20,8 @@ std::vector<float> Coordinator::layer_gains(const FusionSpec& fusion) const {
   return gains;
 }
 
-Result<GenerateRequest> Coordinator::generation() {
-  const Question& question = running_->question;
+Result<GenerateRequest> Coordinator::generation(RunningRequest& running) {
+  const Question& question = running.question;
   MergeInput input;
   input.head_ids = setup_.contexts[master_].head_ids;
   input.tail_ids = question.tail_ids;
@@ -31,7 +31,7 @@ Result<GenerateRequest> Coordinator::generation() {
   input.stitch_until = setup_.spec.stitch_limit();
   std::vector<SourceLink> links;
   for (size_t i = 0; i < setup_.spec.models.size(); ++i)
-    if (i != master_) SUTURE_RETURN_IF_ERROR(add_source(i, input, links));
+    if (i != master_) SUTURE_RETURN_IF_ERROR(add_source(running, i, input, links));
   auto planned = plan_merge(input);
   if (!planned && question.conversation != 0) planned.error().remedy = kBeginAnew;
   SUTURE_ASSIGN_OR_RETURN(const MergePlan plan, std::move(planned));
@@ -40,13 +40,13 @@ Result<GenerateRequest> Coordinator::generation() {
 
   GenerateRequest request;
   request.request = question.request;
-  std::tie(request.head_key, request.head_entries) = read_before(master_);
+  std::tie(request.head_key, request.head_entries) = read_before(running, master_);
   if (question.conversation != 0) {
-    running_->keep_key = new_key();
-    request.keep_key = running_->keep_key;
+    running.keep_key = new_key();
+    request.keep_key = running.keep_key;
   }
-  request.token_ids = running_->own_ids;
-  request.answers = own_answers();
+  request.token_ids = running.own_ids;
+  request.answers = own_answers(running);
   request.own = plan.own;
   request.first_new_position = plan.first_new_position;
   request.stitch_end = plan.stitch_end;
@@ -56,18 +56,19 @@ Result<GenerateRequest> Coordinator::generation() {
   request.end_ids = setup_.end_ids;
   request.sampling = question.sampling;
   request.ring = question.ring;
-  request.generated = running_->generated;
-  request.attempt = running_->attempt;
+  request.generated = running.generated;
+  request.attempt = running.attempt;
   return request;
 }
 
 // A slave that is not there any more keeps its place, with a link that has no stream.
-Status Coordinator::add_source(size_t index, MergeInput& input, std::vector<SourceLink>& links) {
+Status Coordinator::add_source(RunningRequest& running, size_t index, MergeInput& input,
+                               std::vector<SourceLink>& links) {
   const ModelSpec& slave = model(index);
   const bool must = slave.on_failure == OnFailure::kFail;
-  const Reading* reading = reading_of(index);
+  const Reading* reading = reading_of(running, index);
   const bool there = reading != nullptr && reading->stream && reading->why.empty() &&
-                     !running_->lost.contains(index);
+                     !running.lost.contains(index);
   if (!there && must) {
     const auto gone = gone_.find(slave.name);
     const bool returns = gone != gone_.end() && gone->second.restarts;
@@ -79,11 +80,11 @@ Status Coordinator::add_source(size_t index, MergeInput& input, std::vector<Sour
                         : "on_failure = \"degrade\" goes on without it");
   }
   const bool prefix = slave.fusion.position == SlavePosition::kPrefix;
-  const std::set<size_t>* before = conversations_.placed(running_->question.conversation);
-  if (running_->attempt > 0) before = &running_->placed;
+  const std::set<size_t>* before = conversations_.placed(running.question.conversation);
+  if (running.attempt > 0) before = &running.placed;
   const bool placed = prefix && before != nullptr ? before->contains(index) : there;
   if (!placed) return {};
-  if (prefix) running_->placed.insert(index);
+  if (prefix) running.placed.insert(index);
   const std::vector<float> gains = layer_gains(slave.fusion);
   const ModelContext& context = setup_.contexts[index];
   SourceLink link{slave.name,        there ? *reading->stream : StreamRef(), {}, must, {},
@@ -96,19 +97,19 @@ Status Coordinator::add_source(size_t index, MergeInput& input, std::vector<Sour
 }
 
 // Slaves that cannot take part from the start are reported like those lost on the way.
-void Coordinator::note_lost_slaves() {
-  running_->report.degraded.clear();
+void Coordinator::note_lost_slaves(RunningRequest& running) const {
+  running.report.degraded.clear();
   for (size_t i = 0; i < setup_.spec.models.size(); ++i) {
     if (i == master_) continue;
-    const Reading* reading = reading_of(i);
+    const Reading* reading = reading_of(running, i);
     const auto gone = gone_.find(model(i).name);
-    const auto lost = running_->lost.find(i);
-    if (lost != running_->lost.end())
-      running_->report.degraded.push_back(lost->second);
+    const auto lost = running.lost.find(i);
+    if (lost != running.lost.end())
+      running.report.degraded.push_back(lost->second);
     else if (gone != gone_.end())
-      running_->report.degraded.push_back({model(i).name, 0, gone->second.why});
+      running.report.degraded.push_back({model(i).name, 0, gone->second.why});
     else if (reading != nullptr && !reading->why.empty())
-      running_->report.degraded.push_back({model(i).name, 0, reading->why});
+      running.report.degraded.push_back({model(i).name, 0, reading->why});
   }
 }
 

@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kReportSlice{
     100};  // then look whether the request was cancelled
+constexpr std::chrono::milliseconds kNoWait{0};
 constexpr double kMaxDeadlineSeconds = 1e6;
 
 }  // namespace
@@ -57,17 +58,15 @@ struct Launch::State {
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::optional<AnswerReport> report;  // guarded by mutex
-  struct RunningRing {
-    uint64_t request = 0;
+  struct RunningRequest {
     std::shared_ptr<TokenRing> ring;
+    std::optional<AnswerReport> report;  // when it has ended
   };
-  RunningRing running;  // guarded by mutex
+  std::map<uint64_t, RunningRequest> running;  // by request; guarded by mutex
+  uint64_t next_request = 1;                   // odd numbers; guarded by mutex
 
   const int64_t started_ns = monotonic_ns();
-  std::unique_ptr<Admission> admission;  // one request runs at a time
-
-  uint64_t next_request = 1;  // odd numbers; belongs to who has the ticket
+  std::unique_ptr<Admission> admission;
 
   // Held while text is encoded, not while an answer is waited for: others may begin and end their
   // conversations meanwhile. Guards prepared.prompts and the two below.
@@ -82,11 +81,13 @@ struct Launch::State {
 
   std::unique_ptr<LaunchProcesses> processes;  // last: its threads call what is above
 
-  Delivered delivered();
-  Result<std::shared_ptr<TokenRing>> open_ring(uint64_t request, const std::string& name,
-                                               int64_t tokens);
-  void close_ring(const std::string& name);
-  std::optional<AnswerReport> take_report();
+  std::vector<Delivered> delivered();
+  Result<std::shared_ptr<TokenRing>> open_ring(uint64_t request, int64_t tokens);
+  void close_ring(uint64_t request);
+  void note_report(AnswerReport report);
+  std::optional<AnswerReport> take_report(uint64_t request, std::chrono::milliseconds wait);
+  uint64_t new_request();
+  void ask(uint64_t request, const AskOptions& options, const Tail& tail);
   Result<Tail> tail_of(const AskOptions& asked);
   void remember(uint64_t conversation, Tail tail, const Answer& answer, std::string_view more_text);
 };
@@ -98,15 +99,9 @@ Result<std::unique_ptr<Launch>> Launch::start(const LaunchSpec& spec,
   SUTURE_ASSIGN_OR_RETURN(state->prepared, prepare_launch(spec));
   State& started = *state;
   started.admission = std::make_unique<Admission>(
-      AdmissionLimits{.running = 1, .waiting = spec.max_sequences + spec.max_queue - 1});
+      AdmissionLimits{.running = spec.max_sequences, .waiting = spec.max_queue});
   LaunchProcesses::Events events;
-  events.on_report = [&started](AnswerReport done) {
-    {
-      const std::lock_guard lock(started.mutex);
-      started.report = std::move(done);
-    }
-    started.changed.notify_all();
-  };
+  events.on_report = [&started](AnswerReport done) { started.note_report(std::move(done)); };
   events.delivered = [&started] { return started.delivered(); };
   started.processes =
       std::make_unique<LaunchProcesses>(spec, options, started.prepared, std::move(events));
@@ -118,17 +113,13 @@ Launch::Launch(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Launch::~Launch() = default;
 
-// What the ring of the running request holds. It is the launcher's, and outlives who writes it.
-Delivered Launch::State::delivered() {
-  RunningRing now;
-  {
-    const std::lock_guard lock(mutex);
-    now = running;
-  }
-  Delivered delivered;
-  if (!now.ring) return delivered;
-  delivered.request = now.request;
-  TokenRingReader reader(now.ring);
+namespace {
+
+std::string ring_name(uint64_t request) { return fmt::format("answer/{}", request); }
+
+Delivered tokens_in(uint64_t request, const std::shared_ptr<TokenRing>& ring) {
+  Delivered delivered{.request = request};
+  TokenRingReader reader(ring);
   while (true) {
     const auto next = reader.try_next();
     if (!next) return delivered;
@@ -140,25 +131,63 @@ Delivered Launch::State::delivered() {
   return delivered;
 }
 
-Result<std::shared_ptr<TokenRing>> Launch::State::open_ring(uint64_t request,
-                                                            const std::string& name,
-                                                            int64_t tokens) {
+}  // namespace
+
+// What the rings of all requests hold. They are the launcher's, and outlive who writes them.
+std::vector<Delivered> Launch::State::delivered() {
+  std::map<uint64_t, std::shared_ptr<TokenRing>> rings;
+  {
+    const std::lock_guard lock(mutex);
+    for (const auto& [request, now] : running) rings[request] = now.ring;
+  }
+  std::vector<Delivered> all;
+  for (const auto& [request, ring] : rings) all.push_back(tokens_in(request, ring));
+  return all;
+}
+
+Result<std::shared_ptr<TokenRing>> Launch::State::open_ring(uint64_t request, int64_t tokens) {
   SUTURE_ASSIGN_OR_RETURN(auto ring, TokenRing::create(static_cast<uint32_t>(tokens)));
-  SUTURE_RETURN_IF_ERROR(processes->client().publish_ring(name, ring->fd()));
+  SUTURE_RETURN_IF_ERROR(processes->client().publish_ring(ring_name(request), ring->fd()));
   const std::lock_guard lock(mutex);
-  running = {request, ring};
+  running[request].ring = ring;
   return ring;
 }
 
-void Launch::State::close_ring(const std::string& name) {
-  static_cast<void>(processes->client().withdraw_ring(name));
+void Launch::State::close_ring(uint64_t request) {
+  static_cast<void>(processes->client().withdraw_ring(ring_name(request)));
   const std::lock_guard lock(mutex);
-  running = {};
+  running.erase(request);
 }
 
-std::optional<AnswerReport> Launch::State::take_report() {
+void Launch::State::note_report(AnswerReport report) {
+  {
+    const std::lock_guard lock(mutex);
+    const auto found = running.find(report.request);
+    if (found == running.end()) return;
+    found->second.report = std::move(report);
+  }
+  changed.notify_all();
+}
+
+std::optional<AnswerReport> Launch::State::take_report(uint64_t request,
+                                                       std::chrono::milliseconds wait) {
+  std::unique_lock lock(mutex);
+  std::optional<AnswerReport>& report = running.at(request).report;
+  changed.wait_for(lock, wait, [&] { return report.has_value(); });
+  if (!report) return std::nullopt;
+  AnswerReport taken = std::move(*report);
+  report.reset();
+  return taken;
+}
+
+uint64_t Launch::State::new_request() {
   const std::lock_guard lock(mutex);
-  return std::exchange(report, {});
+  return std::exchange(next_request, next_request + 2);
+}
+
+void Launch::State::ask(uint64_t request, const AskOptions& options, const Tail& tail) {
+  processes->ask({request, tail.ids, tail.answers, options.max_tokens, options.sampling,
+                  ring_name(request), options.conversation});
 }
 
 namespace {
@@ -238,20 +267,18 @@ Result<Answer> Launch::ask(const AskOptions& options,
   const int64_t asked_ns = monotonic_ns();
   const Deadline deadline = deadline_of(options);
   const uint64_t client = options.client != 0 ? options.client : options.conversation;
-  const auto ticket = state.admission->enter(client, deadline, cancelled);
+  const auto ticket = state.admission->enter({client, options.conversation}, deadline, cancelled);
   if (!ticket) return not_admitted(ticket.error(), asked_ns);
   const double waited_seconds = seconds_since(asked_ns);
   SUTURE_ASSIGN_OR_RETURN(State::Tail tail, state.tail_of(options));
-  const uint64_t request = std::exchange(state.next_request, state.next_request + 2);
-  const std::string ring_name = fmt::format("answer/{}", request);
-  SUTURE_ASSIGN_OR_RETURN(auto ring, state.open_ring(request, ring_name, options.max_tokens));
+  const uint64_t request = state.new_request();
+  SUTURE_ASSIGN_OR_RETURN(auto ring, state.open_ring(request, options.max_tokens));
 
   std::vector<std::string> stops = options.stop;
   stops.insert(stops.end(), state.prepared.stop.begin(), state.prepared.stop.end());
   AnswerReader reader(ring, state.prepared.encodings->tokenizer(), std::move(stops), on_text,
                       asked_ns);
-  state.processes->ask({request, tail.ids, tail.answers, options.max_tokens, options.sampling,
-                        ring_name, options.conversation});
+  state.ask(request, options, tail);
   bool producing = true;
   std::optional<FinishReason> told;  // why the request was told to end
   std::optional<AnswerReport> report;
@@ -260,16 +287,11 @@ Result<Answer> Launch::ask(const AskOptions& options,
       told = end_wanted(cancelled, deadline);
       if (told) state.processes->cancel(request);
     }
-    if (producing) {
-      producing = reader.read_slice();
-    } else {
-      std::unique_lock lock(state.mutex);
-      state.changed.wait_for(lock, kReportSlice, [&] { return state.report.has_value(); });
-    }
-    report = state.take_report();
+    if (producing) producing = reader.read_slice();
+    report = state.take_report(request, producing ? kNoWait : kReportSlice);
   }
   reader.drain();  // the report may have overtaken the last tokens
-  state.close_ring(ring_name);
+  state.close_ring(request);
   if (report->outcome.failed) return tl::unexpected<Error>(report->outcome.status().error());
   Answer answer;
   reader.finish(answer);

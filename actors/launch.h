@@ -65,11 +65,12 @@ class Launch {
   // Ends all processes.
   ~Launch();
 
-  // Blocks until the answer is complete; requests of several threads run one after another, clients
-  // taking turns. `on_text` gets whole characters as they come. Setting `cancelled` ends the answer
-  // soon; what came until then is returned with FinishReason::kCancelled, and with kDeadline when
-  // the deadline passed. kBusy when max_sequences and max_queue are full, kTimeout when the
-  // deadline passes before its turn.
+  // Blocks until the answer is complete; up to max_sequences requests of several threads run side
+  // by side, those of one conversation one after another, and clients take turns for the rest.
+  // Company changes no answer. `on_text` gets whole characters as they come. Setting `cancelled`
+  // ends the answer soon; what came until then is returned with FinishReason::kCancelled, and with
+  // kDeadline when the deadline passed. kBusy when max_sequences and max_queue are full, kTimeout
+  // when the deadline passes before its turn.
   Result<Answer> ask(const AskOptions& options,
                      const std::function<void(std::string_view text)>& on_text,
                      const std::atomic<bool>& cancelled);

@@ -29,8 +29,8 @@ class LaunchProcesses {
  public:
   struct Events {  // on threads of this object
     std::function<void(AnswerReport)> on_report;
-    // What the request that runs has given so far.
-    std::function<Delivered()> delivered;
+    // What the requests that run have given so far.
+    std::function<std::vector<Delivered>()> delivered;
   };
 
   // Takes over prepared.setup. Nothing runs before start().
