@@ -25,7 +25,7 @@ constexpr TopologyKey kKeys[] = {
     {"bus", "max_seq_len", KeyType::kInteger, "32 to 1048576", "8192",
      "tokens of the longest sequence: prompt, documents and answer"},
     {"bus", "max_sequences", KeyType::kInteger, "1 to 256", "4",
-     "sequences of that length for which every model reserves K/V"},
+     "requests that run at once; every model reserves K/V for as many sequences"},
     {"bus", "max_queue", KeyType::kInteger, "0 to 1024", "16",
      "requests that may wait beyond max_sequences; more are refused"},
     {"bus", "hung_after", KeyType::kInteger, "1 to 86400", "30",

@@ -27,8 +27,8 @@ constexpr std::chrono::seconds kSettleBound{60};
 // Fewer places than 16 clients want, so that some are refused; K/V for all of their conversations.
 constexpr std::string_view kTopology = R"([bus]
 max_seq_len = 1024
-max_sequences = 12
-max_queue = 0
+max_sequences = 8
+max_queue = 4
 
 [[model]]
 name = "master"
