@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/cpu/cpu_matmul.h"
-#include "kernels/cpu/cpu_stream.h"
+#include "kernels/test_matmul.h"
 
 namespace suture {
 namespace {
@@ -16,15 +16,6 @@ constexpr DType kPackable[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::
                                DType::kQ8_0, DType::kQ2_K, DType::kQ3_K, DType::kQ4_K,
                                DType::kQ5_K, DType::kQ6_K, DType::kIq4Nl};
 
-std::vector<Isa> isas_here() {
-  std::vector<Isa> isas;
-  for (Isa isa : kAllIsas) {
-    if (isa <= best_isa()) isas.push_back(isa);
-  }
-  return isas;
-}
-
-// Bytes below 64: no half among them is infinite or NaN. Every bit of a code is tried.
 std::vector<std::byte> random_blocks(DType dtype, int64_t elements) {
   std::vector<std::byte> bytes(static_cast<size_t>(dtype_bytes(dtype, elements).value()));
   std::mt19937 random(static_cast<uint32_t>(dtype));
