@@ -23,12 +23,11 @@ SUTURE_INLINE void prefetch_unit(const std::byte* tile, int64_t unit) {
 SUTURE_INLINE RowFloats splat_rows(float x) { return RowFloats{} + x; }
 SUTURE_INLINE RowInts splat_rows(int32_t x) { return RowInts{} + x; }
 
-// Sum over quads [kFirst, kFirst + kCount) of (q - bias) * x; `x_sum` is that of x alone, unsigned
-// because it may wrap where x is no number.
+// Sum over quads [kFirst, kFirst + kCount) of (q - bias) * x; `x_sum` is that of x alone.
 template <DType kType, int kFirst, int kCount>
-SUTURE_INLINE RowFloats dot_unit(const Unit& unit, const int8_t* x, uint32_t x_sum) {
+SUTURE_INLINE RowFloats dot_unit(const Unit& unit, const int8_t* x, int32_t x_sum) {
   constexpr PackedFormat kFormat = packed_format(kType);
-  RowInts sums = splat_rows(static_cast<int32_t>(-x_sum * kFormat.bias));
+  RowInts sums = splat_rows(-kFormat.bias * x_sum);
 #pragma GCC unroll 8
   for (int i = kFirst; i < kFirst + kCount; ++i) {
     const auto quad = load<int32_t>(x + 4 * i);
@@ -47,7 +46,7 @@ template <DType kType>
 SUTURE_INLINE void add_unit(const Unit& unit, const QuantisedRow& x, int64_t group, RowSums& sums) {
   constexpr PackedFormat kFormat = packed_format(kType);
   const int8_t* q = x.q + kQuantGroup * group;
-  const auto* total = reinterpret_cast<const uint32_t*>(x.total + 2 * group);
+  const int32_t* total = x.total + 2 * group;
   const RowFloats scale = splat_rows(x.scale[group]);
   if constexpr (kFormat.is_fine) {
     sums.products = multiply_add(dot_unit<kType, 0, 4>(unit, q, total[0]), unit.scale[0] * scale,
@@ -60,7 +59,7 @@ SUTURE_INLINE void add_unit(const Unit& unit, const QuantisedRow& x, int64_t gro
   }
   if constexpr (kFormat.has_minimum && kFormat.is_fine) {
     for (int half = 0; half < 2; ++half) {
-      const float sum = x.scale[group] * static_cast<float>(x.total[2 * group + half]);
+      const float sum = x.scale[group] * static_cast<float>(total[half]);
       sums.minima = multiply_add(unit.minimum[half], splat_rows(sum), sums.minima);
     }
   } else if constexpr (kFormat.has_minimum) {

@@ -20,8 +20,7 @@ SUTURE_INLINE float largest(F32x8 v) {
   return larger(v, __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6))[0];
 }
 
-// Unsigned: where x is no number, sums may wrap.
-SUTURE_INLINE uint32_t total(U32x8 v) {
+SUTURE_INLINE int32_t total(I32x8 v) {
   v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
   v += __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5);
   return v[0] + v[1];
@@ -35,18 +34,17 @@ SUTURE_INLINE void quantise_group(const float* x, int64_t group, const Quantised
   const float scale = most / 127;
   const F32x8 inverse = splat(most > 0 ? 127 / most : 0.0f);
   const F32x8 magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to the nearest even
-  U32x8 totals[2] = {};
+  I32x8 totals[2] = {};
   for (int i = 0; i < 4; ++i) {
     const F32x8 rounded = (parts[i] * inverse + magic) - magic;
-    const I32x8 q = __builtin_convertvector(rounded, I32x8);
-    totals[i / 2] += reinterpret_cast<U32x8>(q);
-    store(row.q + kQuantGroup * group + 8 * i, __builtin_convertvector(q, I8x8));
+    const I8x8 q = __builtin_convertvector(__builtin_convertvector(rounded, I32x8), I8x8);
+    // Of what is stored: bounded, also where x is no number.
+    totals[i / 2] += __builtin_convertvector(q, I32x8);
+    store(row.q + kQuantGroup * group + 8 * i, q);
   }
-  const uint32_t first = total(totals[0]), second = total(totals[1]);
   row.scale[group] = scale;
-  row.total[2 * group] = static_cast<int32_t>(first);
-  row.total[2 * group + 1] = static_cast<int32_t>(second);
-  row.sum[group] = scale * static_cast<float>(static_cast<int32_t>(first + second));
+  for (int half = 0; half < 2; ++half) row.total[2 * group + half] = total(totals[half]);
+  row.sum[group] = scale * static_cast<float>(row.total[2 * group] + row.total[2 * group + 1]);
 }
 
 // As MatmulKernels::quantise.
