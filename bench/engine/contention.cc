@@ -6,7 +6,6 @@ namespace suture {
 namespace {
 
 Result<ContentionRound> run_round(RunnerProcess& a, RunnerProcess& b, const RunnerTask& task) {
-  ContentionRound round;
   SUTURE_ASSIGN_OR_RETURN(const RunnerSeconds alone, a.run(task));
   SUTURE_RETURN_IF_ERROR(a.begin(task));
   SUTURE_RETURN_IF_ERROR(b.begin(task));
