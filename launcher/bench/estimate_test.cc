@@ -25,9 +25,9 @@ TEST(EstimateTest, MedianIsTheMiddleOrTheMeanOfTheTwoMiddleOnes) {
 TEST(EstimateTest, IntervalHasTheRanksOfTheSignTest) {
   const struct {
     int n, low, high;
-  } kTable[] = {{6, 1, 6},   {8, 1, 8},   {9, 2, 8},    {10, 2, 9},   {12, 3, 10},  {15, 4, 12},
-                {20, 6, 15}, {25, 8, 18}, {30, 10, 21}, {50, 18, 33}, {100, 40, 61}};
-  for (const auto& row : kTable) {
+  } table[] = {{6, 1, 6},   {8, 1, 8},   {9, 2, 8},    {10, 2, 9},   {12, 3, 10},  {15, 4, 12},
+               {20, 6, 15}, {25, 8, 18}, {30, 10, 21}, {50, 18, 33}, {100, 40, 61}};
+  for (const auto& row : table) {
     EXPECT_EQ(of_ranks(row.n).low, row.low) << row.n;
     EXPECT_EQ(of_ranks(row.n).high, row.high) << row.n;
   }
