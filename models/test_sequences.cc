@@ -61,7 +61,8 @@ ForeignSegment TestSequence::segment_of(KvCache& slave, int64_t end) const {
     segment.layers.push_back(slave.layer_view(layer));
   segment.end = end;
   const ModelConfig& config = model_.config();
-  segment.log_gain.assign(static_cast<size_t>(config.n_layers * config.n_heads), -0.5f);
+  segment.log_gain.assign(
+      static_cast<size_t>(config.n_layers) * static_cast<size_t>(config.n_heads), -0.5f);
   segment.log_gain[1] = -std::numeric_limits<float>::infinity();
   return segment;
 }

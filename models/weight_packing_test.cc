@@ -98,7 +98,8 @@ struct SharedMemory {
 
 class WeightPackingTest : public testing::Test {
  protected:
-  std::unique_ptr<LanguageModel> load(const std::filesystem::path& path, LoadOptions options = {}) {
+  std::unique_ptr<LanguageModel> load(const std::filesystem::path& path,
+                                      const LoadOptions& options = {}) {
     auto model = LanguageModel::load(path, options);
     EXPECT_TRUE(model) << model.error().message();
     return std::move(*model);
