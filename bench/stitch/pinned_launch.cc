@@ -40,7 +40,7 @@ std::string question(int64_t words) {
 
 std::string topology_of(const PinnedLaunchSpec& spec) {
   std::string text = fmt::format(
-      "[bus]\nmax_seq_len = {}\nmax_sequences = 1\n\n"
+      "[bus]\nmax_seq_len = {}\nmax_sequences = 2\n\n"
       "[[model]]\nname = \"{}\"\nrole = \"master\"\npath = \"{}\"\nthreads = 1\n",
       spec.max_tokens, kMaster, spec.model);
   if (!spec.slave_gain.empty())
