@@ -86,6 +86,18 @@ class SharedBlobProcessTest : public testing::Test {
       EXPECT_EQ(next.error().code, ErrorCode::kBusy);
     }
   }
+  // `builder` fills the blob, and `next` waits for it.
+  static void wait_behind(ChildProcess& builder, ChildProcess& next) {
+    builder.say("ask");
+    ASSERT_EQ(builder.hear(), "filling");
+    next.say("ask");
+  }
+  // The turn has come to `next`, which fills in its value.
+  static void expect_built(ChildProcess& next, const std::string& value) {
+    ASSERT_EQ(next.hear(), "filling");
+    next.say("fill");
+    EXPECT_EQ(next.hear(), value);
+  }
   // What the blob holds for a peer that would fill in 9.
   static int value_for(BrokerClient& client) {
     const auto blob = client.shared_blob(
@@ -100,9 +112,7 @@ class SharedBlobProcessTest : public testing::Test {
 TEST_F(SharedBlobProcessTest, ProcessesShareWhatTheFirstBuilt) {
   const auto a = sharer("a", 1);
   const auto b = sharer("b", 2);
-  a->say("ask");
-  ASSERT_EQ(a->hear(), "filling");
-  b->say("ask");
+  ASSERT_NO_FATAL_FAILURE(wait_behind(*a, *b));
   a->say("fill");
   EXPECT_EQ(a->hear(), "1");
   EXPECT_EQ(b->hear(), "1");
@@ -113,9 +123,7 @@ TEST_F(SharedBlobProcessTest, ProcessesShareWhatTheFirstBuilt) {
 TEST_F(SharedBlobProcessTest, ItLivesAsLongAsAProcessThatUsesIt) {
   const auto a = sharer("a", 1);
   const auto b = sharer("b", 2);
-  a->say("ask");
-  ASSERT_EQ(a->hear(), "filling");
-  b->say("ask");
+  ASSERT_NO_FATAL_FAILURE(wait_behind(*a, *b));
   a->say("fill");
   ASSERT_EQ(b->hear(), "1");
   a->signal(SIGKILL);
@@ -139,38 +147,26 @@ TEST_F(SharedBlobProcessTest, ItIsBuiltAnewAfterTheLastOfThemHasEnded) {
 TEST_F(SharedBlobProcessTest, WhenTheBuilderIsKilledTheNextBuilds) {
   const auto a = sharer("a", 1);
   const auto b = sharer("b", 2);
-  a->say("ask");
-  ASSERT_EQ(a->hear(), "filling");
-  b->say("ask");
+  ASSERT_NO_FATAL_FAILURE(wait_behind(*a, *b));
   a->signal(SIGKILL);
-  ASSERT_EQ(b->hear(), "filling");
-  b->say("fill");
-  EXPECT_EQ(b->hear(), "2");
+  ASSERT_NO_FATAL_FAILURE(expect_built(*b, "2"));
 }
 
 TEST_F(SharedBlobProcessTest, AStoppedBuilderIsReplaced) {
   const auto a = sharer("a", 1);
   const auto b = sharer("b", 2);
-  a->say("ask");
-  ASSERT_EQ(a->hear(), "filling");
-  b->say("ask");
+  ASSERT_NO_FATAL_FAILURE(wait_behind(*a, *b));
   a->signal(SIGSTOP);
-  ASSERT_EQ(b->hear(), "filling");
-  b->say("fill");
-  EXPECT_EQ(b->hear(), "2");
+  ASSERT_NO_FATAL_FAILURE(expect_built(*b, "2"));
 }
 
 TEST_F(SharedBlobProcessTest, WhenFillingFailsTheNextBuilds) {
   const auto a = sharer("a", 1);
   const auto b = sharer("b", 2);
-  a->say("ask");
-  ASSERT_EQ(a->hear(), "filling");
-  b->say("ask");
+  ASSERT_NO_FATAL_FAILURE(wait_behind(*a, *b));
   a->say("fail");
   EXPECT_EQ(a->hear(), "cannot");
-  ASSERT_EQ(b->hear(), "filling");
-  b->say("fill");
-  EXPECT_EQ(b->hear(), "2");
+  ASSERT_NO_FATAL_FAILURE(expect_built(*b, "2"));
 }
 
 TEST_F(SharedBlobProcessTest, ABuilderDoesNotKeepOthersFromTheBroker) {
@@ -189,9 +185,7 @@ TEST_F(SharedBlobProcessTest, ABuilderDoesNotKeepOthersFromTheBroker) {
 TEST_F(SharedBlobProcessTest, WaitersHearThatTheBrokerIsGone) {
   const auto a = sharer("a", 1);
   const auto b = sharer("b", 2);
-  a->say("ask");
-  ASSERT_EQ(a->hear(), "filling");
-  b->say("ask");
+  ASSERT_NO_FATAL_FAILURE(wait_behind(*a, *b));
   broker_.reset();
   EXPECT_EQ(b->hear(), "the other side has hung up");
 }
