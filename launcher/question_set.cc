@@ -42,16 +42,43 @@ Result<QuestionItem> read_item(const std::string& line, const std::string& where
   item.question = json["question"].get<std::string>();
   const auto expect = json.find("expect");
   if (expect == json.end()) return item;
-  if (!expect->is_array())
-    return fail(ErrorCode::kInvalidArgument, "\"expect\" is a list of facts", where);
-  for (const nlohmann::json& value : *expect) {
-    SUTURE_ASSIGN_OR_RETURN(ExpectedFact fact, read_fact(value, where));
-    item.expect.push_back(std::move(fact));
-  }
+  SUTURE_ASSIGN_OR_RETURN(item.expect, read_facts(*expect, where));
   return item;
 }
 
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// A number at the edge of [begin, end) goes on outside of it: "1[911]", "1,[911]", "[12].5".
+bool cuts_number(std::string_view text, size_t begin, size_t end) {
+  const auto joins = [](char c) { return c == ',' || c == '.'; };
+  const bool before = begin > 0 && is_digit(text[begin]) &&
+                      (is_digit(text[begin - 1]) ||
+                       (begin > 1 && joins(text[begin - 1]) && is_digit(text[begin - 2])));
+  const bool after = end < text.size() && is_digit(text[end - 1]) &&
+                     (is_digit(text[end]) ||
+                      (end + 1 < text.size() && joins(text[end]) && is_digit(text[end + 1])));
+  return before || after;
+}
+
+bool holds_spelling(std::string_view text, std::string_view spelling) {
+  for (size_t at = text.find(spelling); at != std::string_view::npos;
+       at = text.find(spelling, at + 1))
+    if (!cuts_number(text, at, at + spelling.size())) return true;
+  return false;
+}
+
 }  // namespace
+
+Result<std::vector<ExpectedFact>> read_facts(const nlohmann::json& list, const std::string& where) {
+  if (!list.is_array())
+    return fail(ErrorCode::kInvalidArgument, "\"expect\" is a list of facts", where);
+  std::vector<ExpectedFact> facts;
+  for (const nlohmann::json& value : list) {
+    SUTURE_ASSIGN_OR_RETURN(ExpectedFact fact, read_fact(value, where));
+    facts.push_back(std::move(fact));
+  }
+  return facts;
+}
 
 Result<std::vector<QuestionItem>> load_questions(const std::filesystem::path& path) {
   SUTURE_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kMaxFileBytes));
@@ -72,7 +99,7 @@ Result<std::vector<QuestionItem>> load_questions(const std::filesystem::path& pa
 bool holds_fact(std::string_view answer, const ExpectedFact& fact) {
   const std::string text = lower_ascii(answer);
   return std::ranges::any_of(fact.spellings, [&](const std::string& spelling) {
-    return text.find(lower_ascii(spelling)) != std::string::npos;
+    return holds_spelling(text, lower_ascii(spelling));
   });
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,7 +25,11 @@ struct QuestionItem {
 // Errors name file, line and field.
 Result<std::vector<QuestionItem>> load_questions(const std::filesystem::path& path);
 
-// The text holds one of the spellings; ASCII letters match in either case.
+// The list of facts under "expect". `where` names the place in errors.
+Result<std::vector<ExpectedFact>> read_facts(const nlohmann::json& list, const std::string& where);
+
+// The text holds one of the spellings; ASCII letters match in either case, and a number only as a
+// whole: "1911" does not hold "11".
 bool holds_fact(std::string_view answer, const ExpectedFact& fact);
 
 }  // namespace suture

@@ -43,5 +43,14 @@ TEST(QuestionSetTest, FactsMatchInEitherCase) {
   EXPECT_TRUE(holds_fact("位于苏州河北岸", ExpectedFact{{"苏州河"}}));
 }
 
+TEST(QuestionSetTest, NumbersMatchAsAWhole) {
+  const ExpectedFact fact{{"11"}};
+  for (const char* holds : {"11", "at 11.", "11, 12", "11km", "(11)", "1911 or 11"})
+    EXPECT_TRUE(holds_fact(holds, fact)) << holds;
+  for (const char* lacks : {"1911", "119", "11.5", "3.11", "11,000", "2,011"})
+    EXPECT_FALSE(holds_fact(lacks, fact)) << lacks;
+  EXPECT_TRUE(holds_fact("共11人", fact));
+}
+
 }  // namespace
 }  // namespace suture
