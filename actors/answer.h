@@ -25,6 +25,30 @@ struct Answer {
   std::vector<TraceSpan> spans;
 };
 
+struct ScoredToken {
+  int32_t id = 0;
+  float logprob = 0;  // ln p, given everything before it
+  bool best = false;  // no other token is more likely
+};
+
+struct ScoredContinuation {
+  std::vector<ScoredToken> tokens;
+  double logprob() const {  // of all of them together
+    double sum = 0;
+    for (const ScoredToken& token : tokens) sum += token.logprob;
+    return sum;
+  }
+};
+
+// What came of scoring.
+struct Scoring {
+  std::vector<ScoredContinuation> continuations;  // in the order they were given
+  std::vector<int32_t> question_ids;              // the master's own tokens before them
+  std::vector<ProcessFigures> figures;            // of all passes together
+  std::vector<Degraded> degraded;                 // slaves that did not take part in all of them
+  double seconds = 0;                             // from asking, without waiting for a turn
+};
+
 // "stop", "length", "cancelled", "error", "deadline".
 std::string_view finish_reason_name(FinishReason reason);
 // Somebody wanted no more of it, or not in time.

@@ -107,8 +107,9 @@ std::vector<Outgoing> Coordinator::ask(Question question) {
   running.report.prompt_tokens = std::ssize(running.own_ids);
   conversations_.touch(running.question.conversation);
   std::vector<Outgoing> out;
-  if (const Status fits = check_length(running); !fits)
-    end_early(running, fits, FinishReason::kError, out);
+  Status possible = check_length(running);
+  if (possible) possible = check_texts(running);
+  if (!possible) end_early(running, possible, FinishReason::kError, out);
   proceed(out);
   return out;
 }
@@ -123,6 +124,33 @@ Status Coordinator::check_length(const RunningRequest& running) const {
               "request", running.question.conversation == 0 ? kShorten : kBeginAnew);
 }
 
+// Aligned entries stand where the master's tokens stand, so a text of another length or in other
+// tokens would put them elsewhere.
+Status Coordinator::check_texts(const RunningRequest& running) const {
+  const int64_t scored = running.question.scored_tokens;
+  if (scored < 0 || scored >= std::ssize(running.own_ids))
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} tokens to score of {}", scored, running.own_ids.size()), "request");
+  for (const RequestText& text : running.question.texts) {
+    const size_t index = index_of(text.slave);
+    if (index == setup_.spec.models.size() || index == master_)
+      return fail(ErrorCode::kInvalidArgument, "there is no such slave", text.slave);
+    const bool aligned = model(index).fusion.position == SlavePosition::kAligned;
+    if (aligned && (setup_.contexts[index].other_vocabulary ||
+                    text.token_ids.size() != running.own_ids.size()))
+      return fail(ErrorCode::kInvalidArgument,
+                  "an aligned slave can read another text only if it is as long as the master's, "
+                  "in the same vocabulary",
+                  text.slave);
+    if (text.token_ids.empty() || std::ssize(text.token_ids) > setup_.spec.max_seq_len)
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{} tokens to read, max_seq_len is {}", text.token_ids.size(),
+                              setup_.spec.max_seq_len),
+                  text.slave, "raise max_seq_len in [bus] or shorten the documents");
+  }
+  return {};
+}
+
 bool Coordinator::streams_open(const RunningRequest& running) const {
   const auto ready = [this](uint64_t key) {
     const Reading& reading = readings_.at(key);
@@ -130,7 +158,7 @@ bool Coordinator::streams_open(const RunningRequest& running) const {
   };
   for (const auto& [index, key] : contexts_)
     if (!ready(key)) return false;
-  return std::ranges::all_of(running.aligned,
+  return std::ranges::all_of(running.own_readings,
                              [&](const auto& entry) { return ready(entry.second); });
 }
 
@@ -148,7 +176,7 @@ void Coordinator::begin_waiting(std::vector<Outgoing>& out) {
     if (running.begun || running.done) continue;
     if (!make_room(running, out)) return;
     running.begun = true;
-    start_followers(running, out);
+    start_own_readings(running, out);
   }
 }
 
@@ -296,10 +324,14 @@ std::vector<Outgoing> Coordinator::cancel(uint64_t request) {
   std::vector<Outgoing> out;
   RunningRequest* running = find(request);
   if (running == nullptr || running->done) return out;
-  if (running->generating)
-    out.emplace_back(model(master_).name, CancelRequest{request});
-  else
+  if (!running->generating) {
     end_early(*running, {}, FinishReason::kCancelled, out);
+  } else {
+    out.emplace_back(model(master_).name, CancelRequest{request});
+    // Who follows the answer ends with it.
+    for (const auto& [index, key] : running->own_readings)
+      if (!follows(*running, index)) out.emplace_back(model(index).name, CancelRequest{key});
+  }
   proceed(out);
   return out;
 }
@@ -319,7 +351,7 @@ void Coordinator::end_early(RunningRequest& running, const Status& why, FinishRe
   done.reason = reason;
   done.outcome = Outcome::of(why);
   running.done = std::move(done);
-  for (const auto& [index, key] : running.aligned)
+  for (const auto& [index, key] : running.own_readings)
     out.emplace_back(model(index).name, CancelRequest{key});
 }
 
@@ -328,6 +360,7 @@ AnswerReport Coordinator::report_of(RunningRequest& running) {
   GenerateDone& done = *running.done;
   report.outcome = done.outcome;
   report.reason = done.reason;
+  report.scores = std::move(done.scores);
   for (Degraded& lost : done.degraded) {
     // The master sees that a stream ended; why it did is known here.
     const auto reason = running.reasons.find(lost.slave);

@@ -20,6 +20,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -50,19 +51,36 @@ struct CoordinatorSetup {
   std::vector<int32_t> end_ids;
 };
 
+// What a slave reads for one request only.
+struct RequestText {
+  std::string slave;
+  // Prefix slaves: in place of their context. Aligned ones, whose vocabulary must be the master's:
+  // in place of the master's whole prompt, and as long as that is.
+  std::vector<int32_t> token_ids;
+  int64_t shared_tokens = 0;  // prefix: of token_ids, that the master's head begins with too
+};
+
+template <typename Inspector>
+auto inspect(Inspector& f, RequestText& x) {
+  return f(x.slave, x.token_ids, x.shared_tokens);
+}
+
 struct Question {
   uint64_t request = 0;  // never 0, never reused; rising with the time, but for a moment
   std::vector<int32_t> tail_ids;
   std::vector<AnswerRun> answers = {};  // of tail_ids: earlier answers
   int64_t max_tokens = 0;
   SamplingOptions sampling;
-  std::string ring;
+  std::string ring;           // empty where nothing is generated
   uint64_t conversation = 0;  // whose earlier turns tail_ids begins with; 0 = none
+  int64_t scored_tokens = 0;  // see GenerateRequest; of tail_ids
+  std::vector<RequestText> texts = {};
 };
 
 template <typename Inspector>
 auto inspect(Inspector& f, Question& x) {
-  return f(x.request, x.tail_ids, x.answers, x.max_tokens, x.sampling, x.ring, x.conversation);
+  return f(x.request, x.tail_ids, x.answers, x.max_tokens, x.sampling, x.ring, x.conversation,
+           x.scored_tokens, x.texts);
 }
 
 // What has reached the token ring of a request.
@@ -99,19 +117,20 @@ struct AnswerReport {
   std::vector<Degraded> degraded;
   std::vector<Replayed> replayed;
   std::vector<TraceSpan> spans;
+  std::vector<TokenScore> scores;
 };
 
 using Outgoing =
     std::pair<std::string,  // name of the model
               std::variant<ReadRequest, DropStream, GenerateRequest, CancelRequest, ImportSlabs>>;
 
-// A stream that some model reads: a context or one request's aligned slave.
+// A stream that some model reads: a context, or of one request's slave.
 struct Reading {
   size_t model = 0;
   uint64_t request = 0;             // 0 = a context
   std::optional<StreamRef> stream;  // once opened
   bool complete = false;            // ReadDone has come, or the model is gone
-  std::vector<int32_t> token_ids;   // what a follower's stream holds, once complete
+  std::vector<int32_t> token_ids;   // what the stream of a request holds, once complete
   std::string why;                  // it failed, if not empty
 };
 // A request that is being answered, or waits for K/V.
@@ -127,11 +146,11 @@ struct RunningRequest {
   std::map<size_t, Degraded> lost;  // slaves that took part and have ended
   std::map<std::string, std::string> reasons;  // of slaves that failed while this ran, by name
   std::set<size_t> placed;                     // prefix slaves laid out
-  std::map<size_t, uint64_t> aligned;          // model -> key of its reading
+  std::map<size_t, uint64_t> own_readings;     // model -> key of what it reads for this request
   std::set<uint64_t> awaited;                  // readings whose end belongs to the report
   bool generating = false;
   std::optional<GenerateDone> done;
-  std::vector<ReadDone> reads;  // by its followers
+  std::vector<ReadDone> reads;  // of its own_readings
   AnswerReport report;
 
   bool at_work() const { return generating && !done; }
@@ -176,12 +195,24 @@ class Coordinator {
   // Returns the key of the new reading.
   uint64_t start_reading(size_t index, ReadRequest request, std::vector<Outgoing>& out);
   Status check_length(const RunningRequest& running) const;
+  Status check_texts(const RunningRequest& running) const;
+  // What the slave reads for this request only; nullptr = nothing.
+  const RequestText* text_of(const RunningRequest& running, size_t index) const;
+  // What the model reads of the request: that, or the master's prompt.
+  std::span<const int32_t> prompt_of(const RunningRequest& running, size_t index) const;
+  bool reads_for_request(const RunningRequest& running, size_t index) const;
+  // Whether it reads the answer too, as that comes.
+  bool follows(const RunningRequest& running, size_t index) const {
+    return model(index).fusion.position == SlavePosition::kAligned &&
+           !running.question.ring.empty();
+  }
   std::vector<AnswerRun> own_answers(const RunningRequest& running) const;
   std::vector<KvRoom> rooms_for(const RunningRequest& running) const;
   KvRoom room_for(const RunningRequest& running, size_t index) const;
   bool make_room(RunningRequest& running, std::vector<Outgoing>& out);
   void drop(const std::vector<DroppedStream>& streams, std::vector<Outgoing>& out) const;
-  void start_followers(RunningRequest& running, std::vector<Outgoing>& out);
+  void start_own_readings(RunningRequest& running, std::vector<Outgoing>& out);
+  ReadRequest own_reading(const RunningRequest& running, size_t index) const;
   // Key and number of entries of what the model has read before of the request's prompt.
   std::pair<uint64_t, int64_t> read_before(const RunningRequest& running, size_t index) const;
   // Takes every request one step further, if it can go.

@@ -10,14 +10,6 @@
 namespace suture::coordinator_test {
 namespace {
 
-Question question_of(uint64_t request, std::vector<int32_t> tail = {7, 8, 9}) {
-  return {.request = request,
-          .tail_ids = std::move(tail),
-          .max_tokens = 5,
-          .sampling = {},
-          .ring = "answer/" + std::to_string(request)};
-}
-
 GenerateDone answered(uint64_t request, uint64_t attempt = 0) {
   GenerateDone done;
   done.request = request;

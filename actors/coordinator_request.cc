@@ -58,6 +58,7 @@ Result<GenerateRequest> Coordinator::generation(RunningRequest& running) {
   request.ring = question.ring;
   request.generated = running.generated;
   request.attempt = running.attempt;
+  request.scored_tokens = question.scored_tokens;
   return request;
 }
 
@@ -65,6 +66,12 @@ Result<GenerateRequest> Coordinator::generation(RunningRequest& running) {
 Status Coordinator::add_source(RunningRequest& running, size_t index, MergeInput& input,
                                std::vector<SourceLink>& links) {
   const ModelSpec& slave = model(index);
+  const ModelContext& context = setup_.contexts[index];
+  const bool prefix = slave.fusion.position == SlavePosition::kPrefix;
+  const RequestText* text = prefix ? text_of(running, index) : nullptr;
+  const auto& read_ids = text != nullptr ? text->token_ids : context.head_ids;
+  const int64_t shared = text != nullptr ? text->shared_tokens : context.shared_tokens;
+  if (prefix && shared == std::ssize(read_ids)) return {};  // it has read nothing of its own
   const bool must = slave.on_failure == OnFailure::kFail;
   const Reading* reading = reading_of(running, index);
   const bool there = reading != nullptr && reading->stream && reading->why.empty() &&
@@ -79,20 +86,18 @@ Status Coordinator::add_source(RunningRequest& running, size_t index, MergeInput
                 returns ? "try again in a few seconds; on_failure = \"degrade\" goes on without it"
                         : "on_failure = \"degrade\" goes on without it");
   }
-  const bool prefix = slave.fusion.position == SlavePosition::kPrefix;
   const std::set<size_t>* before = conversations_.placed(running.question.conversation);
   if (running.attempt > 0) before = &running.placed;
   const bool placed = prefix && before != nullptr ? before->contains(index) : there;
   if (!placed) return {};
   if (prefix) running.placed.insert(index);
   const std::vector<float> gains = layer_gains(slave.fusion);
-  const ModelContext& context = setup_.contexts[index];
   SourceLink link{slave.name,        there ? *reading->stream : StreamRef(), {}, must, {},
                   context.layer_map, context.other_vocabulary && !prefix};
   for (const float gain : gains) link.layer_gain_bits.push_back(std::bit_cast<uint32_t>(gain));
   links.push_back(std::move(link));
-  input.sources.push_back({slave.name, slave.fusion.position, context.head_ids,
-                           context.shared_tokens, gains, slave.fusion.lag});
+  input.sources.push_back(
+      {slave.name, slave.fusion.position, read_ids, shared, gains, slave.fusion.lag});
   return {};
 }
 

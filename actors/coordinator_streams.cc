@@ -15,16 +15,33 @@ namespace suture {
 std::vector<KvRoom> Coordinator::rooms_for(const RunningRequest& running) const {
   std::vector<KvRoom> rooms;
   for (size_t i = 0; i < setup_.spec.models.size(); ++i)
-    if (i == master_ || model(i).fusion.position == SlavePosition::kAligned)
-      rooms.push_back(room_for(running, i));
+    if (i == master_ || reads_for_request(running, i)) rooms.push_back(room_for(running, i));
   return rooms;
+}
+
+const RequestText* Coordinator::text_of(const RunningRequest& running, size_t index) const {
+  const auto& texts = running.question.texts;
+  const auto found = std::ranges::find(texts, model(index).name, &RequestText::slave);
+  return found == texts.end() ? nullptr : &*found;
+}
+
+std::span<const int32_t> Coordinator::prompt_of(const RunningRequest& running, size_t index) const {
+  const RequestText* text = text_of(running, index);
+  return text != nullptr ? text->token_ids : running.own_ids;
+}
+
+bool Coordinator::reads_for_request(const RunningRequest& running, size_t index) const {
+  return index != master_ && (model(index).fusion.position == SlavePosition::kAligned ||
+                              text_of(running, index) != nullptr);
 }
 
 KvRoom Coordinator::room_for(const RunningRequest& running, size_t index) const {
   const LaunchSpec& spec = setup_.spec;
   const ModelContext& context = setup_.contexts[index];
-  const int64_t own = std::ssize(running.own_ids) + running.question.max_tokens;
-  const int64_t tokens = context.other_vocabulary ? spec.max_seq_len : own;
+  const bool prefix = index != master_ && model(index).fusion.position == SlavePosition::kPrefix;
+  int64_t tokens = std::ssize(prompt_of(running, index));
+  if (!prefix) tokens += running.question.max_tokens;
+  if (!prefix && context.other_vocabulary) tokens = spec.max_seq_len;
   KvRoom room;
   room.model = index;
   // While an answer's stream is replaced by one of its exact length there are both; they share all
@@ -65,22 +82,32 @@ void Coordinator::drop(const std::vector<DroppedStream>& streams,
     out.emplace_back(model(stream.model).name, DropStream{stream.key});
 }
 
-void Coordinator::start_followers(RunningRequest& running, std::vector<Outgoing>& out) {
+void Coordinator::start_own_readings(RunningRequest& running, std::vector<Outgoing>& out) {
   for (size_t i = 0; i < setup_.spec.models.size(); ++i) {
-    const bool aligned = i != master_ && model(i).fusion.position == SlavePosition::kAligned;
-    if (!aligned || gone_.contains(model(i).name)) continue;
-    ReadRequest request;
-    request.token_ids = running.own_ids;
-    request.capacity = std::ssize(running.own_ids) + running.question.max_tokens;
-    request.follow_ring = running.question.ring;
-    request.request = running.question.request;
-    request.answers = own_answers(running);
-    if (setup_.contexts[i].other_vocabulary) request.text_of = model(master_).name;
-    std::tie(request.head_key, request.head_entries) = read_before(running, i);
-    const uint64_t key = start_reading(i, std::move(request), out);
-    running.aligned[i] = key;
+    if (!reads_for_request(running, i)) continue;
+    if (const auto gone = gone_.find(model(i).name); gone != gone_.end()) {
+      running.lost.insert({i, {model(i).name, 0, gone->second.why}});
+      continue;
+    }
+    const uint64_t key = start_reading(i, own_reading(running, i), out);
+    running.own_readings[i] = key;
     running.awaited.insert(key);
   }
+}
+
+ReadRequest Coordinator::own_reading(const RunningRequest& running, size_t index) const {
+  const std::span<const int32_t> prompt = prompt_of(running, index);
+  ReadRequest request;
+  request.token_ids.assign(prompt.begin(), prompt.end());
+  request.capacity = std::ssize(prompt);
+  request.request = running.question.request;
+  std::tie(request.head_key, request.head_entries) = read_before(running, index);
+  if (model(index).fusion.position == SlavePosition::kPrefix) return request;
+  request.capacity += running.question.max_tokens;
+  request.follow_ring = running.question.ring;
+  if (text_of(running, index) == nullptr) request.answers = own_answers(running);
+  if (setup_.contexts[index].other_vocabulary) request.text_of = model(master_).name;
+  return request;
 }
 
 // Earlier answers, in the master's whole text.
@@ -91,26 +118,34 @@ std::vector<AnswerRun> Coordinator::own_answers(const RunningRequest& running) c
   return answers;
 }
 
-// At least one token is left to read: its row gives the first logits.
+// At least one token is left to read: its row gives the first logits. Where tokens are scored, so
+// are they and the one before them.
 std::pair<uint64_t, int64_t> Coordinator::read_before(const RunningRequest& running,
                                                       size_t index) const {
+  const std::span<const int32_t> prompt = prompt_of(running, index);
+  const int64_t most =
+      std::ssize(prompt) - 1 - (index == master_ ? running.question.scored_tokens : 0);
   std::pair<uint64_t, int64_t> best{0, 0};
   const auto consider = [&](uint64_t key, std::span<const int32_t> ids) {
-    const int64_t shared =
-        std::min(common_prefix(ids, running.own_ids), std::ssize(running.own_ids) - 1);
+    const int64_t shared = std::min(common_prefix(ids, prompt), most);
     if (shared > best.second) best = {key, shared};
   };
   const auto context = contexts_.find(index);
-  if (context != contexts_.end() && readings_.at(context->second).why.empty())
-    consider(context->second, setup_.contexts[index].head_ids);
+  if (context != contexts_.end()) {
+    // The master waits for its own; a slave takes over what is there.
+    const Reading& reading = readings_.at(context->second);
+    if (reading.why.empty() && (index == master_ || reading.complete))
+      consider(context->second, setup_.contexts[index].head_ids);
+  }
   if (const KeptStream* kept = conversations_.find(running.question.conversation, index))
     consider(kept->key, kept->token_ids);
   return best;
 }
 
 const Reading* Coordinator::reading_of(const RunningRequest& running, size_t index) const {
-  if (const auto aligned = running.aligned.find(index); aligned != running.aligned.end())
-    return &readings_.at(aligned->second);
+  const auto own = running.own_readings.find(index);
+  if (own != running.own_readings.end()) return &readings_.at(own->second);
+  if (reads_for_request(running, index)) return nullptr;
   const auto context = contexts_.find(index);
   return context == contexts_.end() ? nullptr : &readings_.at(context->second);
 }
@@ -119,7 +154,7 @@ const Reading* Coordinator::reading_of(const RunningRequest& running, size_t ind
 void Coordinator::keep_streams(RunningRequest& running, std::vector<Outgoing>& out) {
   const uint64_t id = running.question.conversation;
   const std::vector<int32_t>& answered = running.done->token_ids;
-  for (const auto& [index, key] : running.aligned) {
+  for (const auto& [index, key] : running.own_readings) {
     Reading& reading = readings_.at(key);
     if (id != 0 && !answered.empty() && reading.why.empty())
       keep_stream(running, index, key, std::move(reading.token_ids), out);

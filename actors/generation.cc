@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <span>
 #include <utility>
 
@@ -41,7 +42,7 @@ void Generation::end(const Status& outcome) {
 }
 
 Result<Turn> Generation::next_turn() {
-  if (!ring_) SUTURE_RETURN_IF_ERROR(open_ring());
+  if (!ring_ && !request_.ring.empty()) SUTURE_RETURN_IF_ERROR(open_ring());
   if (cancelled_->load(std::memory_order_acquire))
     return fail(ErrorCode::kCancelled, "the request was cancelled");
   if (!sampler_) SUTURE_RETURN_IF_ERROR(prepare());
@@ -77,15 +78,35 @@ Status Generation::open_ring() {
 
 Status Generation::prepare() {
   begun_ns_ = monotonic_ns();
-  if (ring_->produced() != request_.generated.size())
+  if (ring_ && ring_->produced() != request_.generated.size())
     return fail(ErrorCode::kCorrupt,
                 fmt::format("the ring holds {} tokens, {} were generated", ring_->produced(),
                             request_.generated.size()),
                 "generation");
   LanguageModel& model = engine_.model;
-  SUTURE_ASSIGN_OR_RETURN(sampler_, Sampler::create(model.device(), model.config().vocab_size));
+  const int32_t vocab_size = model.config().vocab_size;
+  SUTURE_RETURN_IF_ERROR(check_scoring());
+  if (request_.scored_tokens > 0) {
+    SUTURE_ASSIGN_OR_RETURN(logits_reader_,
+                            LogitsReader::create(model.device(), model.stream(), vocab_size));
+  }
+  SUTURE_ASSIGN_OR_RETURN(sampler_, Sampler::create(model.device(), vocab_size));
   text_.reserve(text_.size() + static_cast<size_t>(request_.max_tokens));
   return stitching_->attach();
+}
+
+// What comes from the coordinator, and what the two modes need.
+Status Generation::check_scoring() const {
+  const bool scoring = request_.scored_tokens > 0;
+  const bool possible = request_.scored_tokens >= 0 && first_scoring_row() >= 0 &&
+                        request_.head_entries <= first_scoring_row() && request_.answers.empty() &&
+                        request_.max_tokens == 0;
+  if (scoring ? possible : request_.scored_tokens == 0 && !request_.ring.empty()) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("{} tokens to score and {} to generate after {} ({} read before)",
+                          request_.scored_tokens, request_.max_tokens, request_.token_ids.size(),
+                          request_.head_entries),
+              "generation");
 }
 
 // The head's entries are not taken over where they would have to be read again at once.
@@ -110,6 +131,7 @@ Status Generation::open() {
 void Generation::begin_text() {
   reader_.reset();
   cache_.reset();
+  scores_.clear();
   read_end_ = std::ssize(text_);
   shown_end_ = part_end_ = 0;
 }
@@ -203,9 +225,26 @@ Result<const float*> Generation::read_on(int64_t grid) {
     args.cache = cache_.get();
     args.plan = &stitching_->plan();
     args.gate = &gate_;
+    if (logits_reader_) {
+      args.first_logits_row = std::max<int64_t>(0, first_scoring_row() - cache_->size());
+      args.on_logits = [this, begin = cache_->size()](int64_t row, const float* logits) {
+        return score_row(begin + row, logits);
+      };
+    }
     SUTURE_ASSIGN_OR_RETURN(reader_, engine_.model.prompt_reader(args));
   }
   return reader_->step(grid);
+}
+
+// By the logits of a row of the text: the token after it, if there is one.
+Status Generation::score_row(int64_t row, const float* logits) {
+  const auto next = static_cast<size_t>(row) + 1;
+  if (next == text_.size()) return {};
+  SUTURE_ASSIGN_OR_RETURN(const float all, logits_reader_->log_sum_exp(logits));
+  SUTURE_ASSIGN_OR_RETURN(const float logit, logits_reader_->read(logits + text_[next]));
+  SUTURE_ASSIGN_OR_RETURN(const auto best, logits_reader_->top(logits, 1));
+  scores_.push_back({std::bit_cast<uint32_t>(logit - all), best.front().second <= logit});
+  return {};
 }
 
 // After a pass: draws the next token, if its logits are there.
@@ -266,6 +305,7 @@ void Generation::finish() {
   done.figures = figures_;
   done.degraded = stitching_->degraded();
   done.spans = trace_.take();
+  done.scores = std::move(scores_);
   stitching_.reset();  // its leases end before anybody is told to drop the streams
   keep_answer(done);
   cache_.reset();

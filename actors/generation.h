@@ -1,5 +1,6 @@
 // One answer of the master, as a sequence of the engine: reads its own tokens, then draws token
 // after token while its slaves' K/V takes part. A slave that is lost is let go between two tokens.
+// Where a continuation is to be scored, its tokens are the last that are read, and none is drawn.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +20,7 @@
 #include "bus/token_ring.h"
 #include "models/bus_kv_cache.h"
 #include "models/language_model.h"
+#include "models/logits_reader.h"
 #include "models/sampler.h"
 
 namespace suture {
@@ -55,6 +57,7 @@ class Generation final : public SequenceTask {
   Status open_ring();
   Result<Turn> next_turn();
   Status prepare();
+  Status check_scoring() const;
   Result<Turn> read_turn();
   Result<Turn> row_turn();
   Status open();
@@ -65,6 +68,7 @@ class Generation final : public SequenceTask {
   Result<Turn> take_token();
   Result<std::optional<int32_t>> next_token(int64_t index);
   Result<const float*> read_on(int64_t grid);
+  Status score_row(int64_t row, const float* logits);
   void advance(const float* logits);
   Status draw(const float* logits);
   void end(const Status& outcome);
@@ -72,6 +76,10 @@ class Generation final : public SequenceTask {
   void show_waits();
   int64_t generated() const { return std::ssize(text_) - std::ssize(request_.token_ids); }
   int64_t position_of(int64_t entry) const { return suture::position_of(request_.own, entry); }
+  // Whose logits say how likely the first scored token is.
+  int64_t first_scoring_row() const {
+    return std::ssize(request_.token_ids) - request_.scored_tokens - 1;
+  }
 
   const GenerateRequest request_;
   const Engine engine_;
@@ -82,6 +90,8 @@ class Generation final : public SequenceTask {
   std::vector<int32_t> text_;  // all own tokens so far
   std::unique_ptr<Stitching> stitching_;
   std::unique_ptr<Sampler> sampler_;
+  std::optional<LogitsReader> logits_reader_;  // where tokens are scored
+  std::vector<TokenScore> scores_;             // so far
   std::unique_ptr<BusKvCache> cache_;
   const LayerGate gate_;
   std::optional<PromptReader> reader_;  // of the part of the text that is read now

@@ -2,25 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
-#include <condition_variable>
-#include <map>
-#include <mutex>
-#include <optional>
 #include <utility>
 
-#include "actors/admission.h"
 #include "actors/answer_reader.h"
-#include "actors/launch_preparation.h"
-#include "actors/launch_processes.h"
-#include "actors/trace_log.h"
-#include "bus/token_ring.h"
+#include "actors/launch_state.h"
 
 namespace suture {
 namespace {
 
-constexpr std::chrono::milliseconds kReportSlice{
-    100};  // then look whether the request was cancelled
 constexpr std::chrono::milliseconds kNoWait{0};
 constexpr double kMaxDeadlineSeconds = 1e6;
 
@@ -48,49 +37,15 @@ Status validate(const AskOptions& options, int64_t max_seq_len) {
                 fmt::format("a deadline of {} s is asked for, 0 (none) to {} are possible",
                             options.deadline_seconds, kMaxDeadlineSeconds),
                 "request");
+  const bool own_texts =
+      !options.slave_texts.documents.empty() || !options.slave_texts.aligned_text.empty();
+  if (options.conversation != 0 && own_texts)
+    return fail(ErrorCode::kUnsupported,
+                "in a conversation slaves read the topology's documents, no others", "request",
+                "ask it as a question by itself");
   SUTURE_RETURN_IF_ERROR(validate_stop_strings(options.stop));
   return validate(options.sampling);
 }
-
-struct Launch::State {
-  LaunchSpec spec;
-  PreparedLaunch prepared;
-
-  std::mutex mutex;
-  std::condition_variable changed;
-  struct RunningRequest {
-    std::shared_ptr<TokenRing> ring;
-    std::optional<AnswerReport> report;  // when it has ended
-  };
-  std::map<uint64_t, RunningRequest> running;  // by request; guarded by mutex
-  uint64_t next_request = 1;                   // odd numbers; guarded by mutex
-
-  const int64_t started_ns = monotonic_ns();
-  std::unique_ptr<Admission> admission;
-
-  // Held while text is encoded, not while an answer is waited for: others may begin and end their
-  // conversations meanwhile. Guards prepared.prompts and the two below.
-  std::mutex text_mutex;
-  uint64_t next_conversation = 1;
-  // What follows the head: turns as they were read and generated, up to the last answer.
-  struct Tail {
-    std::vector<int32_t> ids;
-    std::vector<AnswerRun> answers;  // of ids
-  };
-  std::map<uint64_t, Tail> conversations;
-
-  std::unique_ptr<LaunchProcesses> processes;  // last: its threads call what is above
-
-  std::vector<Delivered> delivered();
-  Result<std::shared_ptr<TokenRing>> open_ring(uint64_t request, int64_t tokens);
-  void close_ring(uint64_t request);
-  void note_report(AnswerReport report);
-  std::optional<AnswerReport> take_report(uint64_t request, std::chrono::milliseconds wait);
-  uint64_t new_request();
-  void ask(uint64_t request, const AskOptions& options, const Tail& tail);
-  Result<Tail> tail_of(const AskOptions& asked);
-  void remember(uint64_t conversation, Tail tail, const Answer& answer, std::string_view more_text);
-};
 
 Result<std::unique_ptr<Launch>> Launch::start(const LaunchSpec& spec,
                                               const LaunchOptions& options) {
@@ -138,7 +93,8 @@ std::vector<Delivered> Launch::State::delivered() {
   std::map<uint64_t, std::shared_ptr<TokenRing>> rings;
   {
     const std::lock_guard lock(mutex);
-    for (const auto& [request, now] : running) rings[request] = now.ring;
+    for (const auto& [request, now] : running)
+      if (now.ring) rings[request] = now.ring;
   }
   std::vector<Delivered> all;
   for (const auto& [request, ring] : rings) all.push_back(tokens_in(request, ring));
@@ -183,11 +139,6 @@ std::optional<AnswerReport> Launch::State::take_report(uint64_t request,
 uint64_t Launch::State::new_request() {
   const std::lock_guard lock(mutex);
   return std::exchange(next_request, next_request + 2);
-}
-
-void Launch::State::ask(uint64_t request, const AskOptions& options, const Tail& tail) {
-  processes->ask({request, tail.ids, tail.answers, options.max_tokens, options.sampling,
-                  ring_name(request), options.conversation});
 }
 
 namespace {
@@ -271,6 +222,7 @@ Result<Answer> Launch::ask(const AskOptions& options,
   if (!ticket) return not_admitted(ticket.error(), asked_ns);
   const double waited_seconds = seconds_since(asked_ns);
   SUTURE_ASSIGN_OR_RETURN(State::Tail tail, state.tail_of(options));
+  SUTURE_ASSIGN_OR_RETURN(auto slave_texts, state.slave_texts(options.slave_texts, tail.ids, 0));
   const uint64_t request = state.new_request();
   SUTURE_ASSIGN_OR_RETURN(auto ring, state.open_ring(request, options.max_tokens));
 
@@ -278,7 +230,14 @@ Result<Answer> Launch::ask(const AskOptions& options,
   stops.insert(stops.end(), state.prepared.stop.begin(), state.prepared.stop.end());
   AnswerReader reader(ring, state.prepared.encodings->tokenizer(), std::move(stops), on_text,
                       asked_ns);
-  state.ask(request, options, tail);
+  state.processes->ask({.request = request,
+                        .tail_ids = tail.ids,
+                        .answers = tail.answers,
+                        .max_tokens = options.max_tokens,
+                        .sampling = options.sampling,
+                        .ring = ring_name(request),
+                        .conversation = options.conversation,
+                        .texts = std::move(slave_texts)});
   bool producing = true;
   std::optional<FinishReason> told;  // why the request was told to end
   std::optional<AnswerReport> report;
@@ -288,7 +247,7 @@ Result<Answer> Launch::ask(const AskOptions& options,
       if (told) state.processes->cancel(request);
     }
     if (producing) producing = reader.read_slice();
-    report = state.take_report(request, producing ? kNoWait : kReportSlice);
+    report = state.take_report(request, producing ? kNoWait : State::kReportSlice);
   }
   reader.drain();  // the report may have overtaken the last tokens
   state.close_ring(request);

@@ -43,6 +43,23 @@ struct OpenedConversation {
   int64_t tokens = 0;  // of its earlier turns
 };
 
+// What a slave reads for one request, in place of the topology's documents.
+struct SlaveDocuments {
+  std::string slave;               // with position = "prefix"
+  std::vector<std::string> texts;  // at least one, none empty; read in one piece
+
+  bool operator==(const SlaveDocuments&) const = default;
+};
+
+// What slaves read for one request only.
+struct SlaveTexts {
+  std::vector<SlaveDocuments> documents = {};  // of each slave once
+  // What aligned slaves read in place of the question, if not empty: a control, which shows what
+  // their reading of the question itself is worth. Cut at its beginning, or repeated, to the
+  // question's length in tokens; kInvalidArgument for slaves of another vocabulary.
+  std::string aligned_text = {};
+};
+
 struct AskOptions {
   std::string text;
   int64_t max_tokens = 256;
@@ -51,6 +68,14 @@ struct AskOptions {
   uint64_t conversation = 0;           // the next turn of it; 0 = a question by itself
   double deadline_seconds = 0;         // from asking; the answer ends then; 0 = none
   uint64_t client = 0;                 // clients take turns; 0 = the conversation is the client
+  SlaveTexts slave_texts = {};         // for questions by themselves
+};
+
+struct ScoreOptions {
+  std::string text;                        // a question, as in AskOptions
+  std::vector<std::string> continuations;  // of it: possible answers; at least one, none empty
+  SlaveTexts slave_texts = {};
+  uint64_t client = 0;
 };
 
 // kInvalidArgument names the value that is out of range; `max_seq_len` as in the topology.
@@ -74,6 +99,11 @@ class Launch {
   Result<Answer> ask(const AskOptions& options,
                      const std::function<void(std::string_view text)>& on_text,
                      const std::atomic<bool>& cancelled);
+
+  // How likely each of the continuations is as the beginning of the answer, with everything that
+  // takes part in the answer. Their tokens are read as part of the prompt, in one pass, each after
+  // the question, which is read once. Blocks as ask() does; kCancelled when `cancelled` was set.
+  Result<Scoring> score(const ScoreOptions& options, const std::atomic<bool>& cancelled);
 
   // A conversation keeps the K/V of its turns with the models, so that the next turn reads only
   // what is new. Earlier turns are read with the first question; kInvalidArgument if they are

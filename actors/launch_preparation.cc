@@ -115,59 +115,74 @@ Result<std::vector<std::string>> read_documents(const ModelSpec& model) {
   return texts;
 }
 
-// What this model reads before any question; an aligned slave reads what the master reads.
-Result<ModelContext> context(const LaunchSpec& spec, const ModelSpec& model,
-                             PromptBuilder& prompts) {
-  const bool aligned =
-      model.role == Role::kSlave && model.fusion.position == SlavePosition::kAligned;
-  if (aligned) {
-    if (model.system || !model.documents.empty())
-      return fail(ErrorCode::kInvalidArgument,
-                  "an aligned slave reads the master's own text, it cannot have a system prompt or "
-                  "documents",
-                  model.name,
-                  "use fusion = { position = \"prefix\" } for a slave that reads "
-                  "something else");
-    return ModelContext{.name = model.name, .head_ids = {}};
+// Without a system prompt of its own a slave takes the master's, which both then share.
+std::string system_of(const LaunchSpec& spec, const ModelSpec& model) {
+  return model.system.value_or(spec.master().system.value_or(""));
+}
+
+Status refuse_own_texts(const ModelSpec& aligned) {
+  if (!aligned.system && aligned.documents.empty()) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              "an aligned slave reads the master's own text, it cannot have a system prompt or "
+              "documents",
+              aligned.name,
+              "use fusion = { position = \"prefix\" } for a slave that reads "
+              "something else");
+}
+
+// For a prefix slave, whose prompts are of its own vocabulary.
+Result<SlavePrompts> prompts_for(const LaunchSpec& spec, const ModelSpec& model,
+                                 const OpenedModels& models, PromptBuilder& prompts) {
+  const OpenedModel& slave = models.at(model.path);
+  std::string system = system_of(spec, model);
+  const auto build = [&]() -> Result<SlavePrompts> {
+    if (!other_vocabulary(models.at(spec.master().path), slave))
+      return SlavePrompts(prompts, std::move(system));
+    SUTURE_ASSIGN_OR_RETURN(ChatFormat format,
+                            chat_format(spec, model, slave.tokenizer->vocabulary()));
+    return SlavePrompts(slave.tokenizer, std::move(format), std::move(system));
+  };
+  SUTURE_ASSIGN_OR_RETURN(SlavePrompts built, build());
+  SUTURE_ASSIGN_OR_RETURN(const auto documents, read_documents(spec.master()));
+  built.set_master_head(system_of(spec, spec.master()), documents);
+  return built;
+}
+
+// What this slave reads before any question; an aligned one reads what the master reads.
+Result<ModelContext> slave_context(const ModelSpec& model, const SlavePrompts* prompts) {
+  ModelContext context{.name = model.name, .head_ids = {}};
+  if (prompts == nullptr) {
+    SUTURE_RETURN_IF_ERROR(refuse_own_texts(model));
+    return context;
   }
   SUTURE_ASSIGN_OR_RETURN(const auto documents, read_documents(model));
-  // Without a system prompt of its own a slave takes the master's, which both then share.
-  const std::string system = model.system.value_or(spec.master().system.value_or(""));
-  return ModelContext{.name = model.name, .head_ids = prompts.head(system, documents)};
+  RequestText text = prompts->read(model.name, documents);
+  context.head_ids = std::move(text.token_ids);
+  context.shared_tokens = text.shared_tokens;
+  return context;
 }
 
-// What the slave reads, and how much of it is the beginning of the master's head: in tokens of the
-// slave, whose prompts `prompts` builds.
-Result<ModelContext> slave_context(const LaunchSpec& spec, const ModelSpec& model,
-                                   PromptBuilder& prompts) {
-  SUTURE_ASSIGN_OR_RETURN(ModelContext read, context(spec, model, prompts));
-  SUTURE_ASSIGN_OR_RETURN(const ModelContext master, context(spec, spec.master(), prompts));
-  read.shared_tokens = common_prefix(read.head_ids, master.head_ids);
-  return read;
-}
-
-// The contexts of all models, in order; slaves of another vocabulary have prompts of their own.
+// The contexts of all models, in order.
 Result<std::vector<ModelContext>> read_contexts(const LaunchSpec& spec, const OpenedModels& models,
-                                                PromptBuilder& prompts) {
+                                                PreparedLaunch& prepared) {
   const OpenedModel& master = models.at(spec.master().path);
+  SUTURE_ASSIGN_OR_RETURN(const auto documents, read_documents(spec.master()));
+  prepared.master_head = prepared.prompts->head(system_of(spec, spec.master()), documents);
   std::vector<ModelContext> contexts;
   for (const ModelSpec& model : spec.models) {
     if (model.role == Role::kMaster) {
-      SUTURE_ASSIGN_OR_RETURN(contexts.emplace_back(), context(spec, model, prompts));
+      contexts.push_back({.name = model.name, .head_ids = prepared.master_head});
       continue;
     }
     const OpenedModel& slave = models.at(model.path);
-    const bool other = other_vocabulary(master, slave);
-    if (other && model.fusion.position == SlavePosition::kPrefix) {
-      SUTURE_ASSIGN_OR_RETURN(ChatFormat format,
-                              chat_format(spec, model, slave.tokenizer->vocabulary()));
-      EncodingCache encodings(slave.tokenizer, kCachedTexts);
-      PromptBuilder own(encodings, std::move(format));
-      SUTURE_ASSIGN_OR_RETURN(contexts.emplace_back(), slave_context(spec, model, own));
-    } else {
-      SUTURE_ASSIGN_OR_RETURN(contexts.emplace_back(), slave_context(spec, model, prompts));
+    const SlavePrompts* prompts = nullptr;
+    if (model.fusion.position == SlavePosition::kPrefix) {
+      SUTURE_ASSIGN_OR_RETURN(SlavePrompts own,
+                              prompts_for(spec, model, models, *prepared.prompts));
+      prompts = &prepared.slave_prompts.emplace(model.name, std::move(own)).first->second;
     }
-    contexts.back().other_vocabulary = other;
+    SUTURE_ASSIGN_OR_RETURN(contexts.emplace_back(), slave_context(model, prompts));
+    contexts.back().other_vocabulary = other_vocabulary(master, slave);
     SUTURE_ASSIGN_OR_RETURN(
         contexts.back().layer_map,
         make_layer_map(model.fusion.layer_map, master.config.n_layers, slave.config.n_layers));
@@ -192,6 +207,7 @@ Status refuse_empty_slaves(const LaunchSpec& spec, const std::vector<ModelContex
   for (size_t i = 0; i < spec.models.size(); ++i) {
     const ModelSpec& model = spec.models[i];
     if (model.role == Role::kMaster || model.fusion.position != SlavePosition::kPrefix) continue;
+    if (model.documents_per_request) continue;
     if (contexts[i].shared_tokens == std::ssize(contexts[i].head_ids))
       return fail(ErrorCode::kInvalidArgument, "the slave reads nothing that the master does not",
                   model.name, "give it documents or a system prompt of its own");
@@ -269,7 +285,7 @@ Result<PreparedLaunch> prepare_launch(const LaunchSpec& spec) {
   setup.master_layers = master.config.n_layers;
   setup.master_positions = master.config.max_positions;
   setup.end_ids = end_ids(*master.tokenizer, prepared.stop);
-  SUTURE_ASSIGN_OR_RETURN(setup.contexts, read_contexts(spec, models, *prepared.prompts));
+  SUTURE_ASSIGN_OR_RETURN(setup.contexts, read_contexts(spec, models, prepared));
   prepared.vocabularies = other_vocabularies(spec, setup.contexts);
   SUTURE_RETURN_IF_ERROR(refuse_empty_slaves(spec, setup.contexts));
   SUTURE_RETURN_IF_ERROR(check_gains(spec, setup.master_layers));

@@ -12,6 +12,7 @@
 #include "actors/coordinator.h"
 #include "actors/launch_spec.h"
 #include "actors/prompt_builder.h"
+#include "actors/slave_prompts.h"
 #include "base/error.h"
 #include "fusion/compatibility.h"
 
@@ -34,8 +35,10 @@ Result<LaunchReport> examine_launch(const LaunchSpec& spec);
 
 struct PreparedLaunch {
   CoordinatorSetup setup;
-  std::unique_ptr<EncodingCache> encodings;  // the master's vocabulary
-  std::unique_ptr<PromptBuilder> prompts;    // the master's
+  std::unique_ptr<EncodingCache> encodings;           // the master's vocabulary
+  std::unique_ptr<PromptBuilder> prompts;             // the master's
+  std::vector<int32_t> master_head;                   // what the master reads before any question
+  std::map<std::string, SlavePrompts> slave_prompts;  // of prefix slaves, by name
   // [models] the other vocabularies that each process needs, see ModelLoad.
   std::vector<std::map<std::string, std::filesystem::path>> vocabularies;
   std::vector<std::string> stop;  // the chat format's ends of an answer that are text

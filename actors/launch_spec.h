@@ -42,8 +42,9 @@ struct ModelSpec {
   int threads = 1;
   std::optional<std::string> system;             // system prompt; nothing = the format's default
   std::vector<std::filesystem::path> documents;  // files this model reads, in this order
-  std::string chat_format;                       // a known name; empty = recognised from the model
-  std::optional<ChatFormat> chat_pieces;         // the format itself, instead of a name
+  bool documents_per_request = false;     // a prefix slave that may read nothing before a request
+  std::string chat_format;                // a known name; empty = recognised from the model
+  std::optional<ChatFormat> chat_pieces;  // the format itself, instead of a name
   std::optional<RopeScalingOverride> rope_scaling;   // in place of the file's
   int64_t rope_length = 0;                           // positions; 0 = the rope follows the text
   RopeCrossing rope_crossing = RopeCrossing::kKeep;  // the master's

@@ -122,12 +122,24 @@ struct GenerateRequest {
   int64_t max_tokens = 0;
   std::vector<int32_t> end_ids;
   SamplingOptions sampling;
-  std::string ring;  // token ring, published on the broker under this name
+  std::string ring;  // token ring, published on the broker under this name; empty = no tokens come
   // Tokens that a master before this one generated and the ring holds: the answer goes on from
   // them.
   std::vector<int32_t> generated;
   uint64_t attempt = 0;   // returned with the answer
   uint64_t keep_key = 0;  // keep the answer's stream under this key, until dropped; 0 = no
+  // The last so many of token_ids are scored, as part of the prompt, and nothing is generated;
+  // 0 = an answer is wanted.
+  int64_t scored_tokens = 0;
+};
+
+// How likely the model found a token that was given.
+struct TokenScore {
+  uint32_t logprob_bits = 0;  // ln p as bit pattern of float32, as in SourceLink
+  bool best = false;          // no other token is more likely
+
+  float logprob() const { return std::bit_cast<float>(logprob_bits); }
+  bool operator==(const TokenScore&) const = default;
 };
 
 enum class FinishReason : uint32_t {
@@ -162,6 +174,7 @@ struct GenerateDone {
   std::vector<Degraded> degraded;
   std::vector<TraceSpan> spans;
   std::vector<int32_t> token_ids;  // what the kept stream holds; empty if none was kept
+  std::vector<TokenScore> scores;  // [scored_tokens]
 };
 
 struct CancelRequest {
@@ -233,7 +246,11 @@ template <typename Inspector>
 auto inspect(Inspector& f, GenerateRequest& x) {
   return f(x.request, x.head_key, x.head_entries, x.token_ids, x.answers, x.own,
            x.first_new_position, x.stitch_end, x.sources, x.max_tokens, x.end_ids, x.sampling,
-           x.ring, x.generated, x.attempt, x.keep_key);
+           x.ring, x.generated, x.attempt, x.keep_key, x.scored_tokens);
+}
+template <typename Inspector>
+auto inspect(Inspector& f, TokenScore& x) {
+  return f(x.logprob_bits, x.best);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, Degraded& x) {
@@ -241,7 +258,8 @@ auto inspect(Inspector& f, Degraded& x) {
 }
 template <typename Inspector>
 auto inspect(Inspector& f, GenerateDone& x) {
-  return f(x.request, x.attempt, x.outcome, x.reason, x.figures, x.degraded, x.spans, x.token_ids);
+  return f(x.request, x.attempt, x.outcome, x.reason, x.figures, x.degraded, x.spans, x.token_ids,
+           x.scores);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, CancelRequest& x) {

@@ -55,6 +55,7 @@ TEST(MessagesTest, AGenerateRequestComesBackAsItWasSent) {
   request.sampling = {.temperature = 0.55f, .top_k = 7, .top_p = 0.9f, .seed = ~0ull};
   request.ring = "answer/7";
   request.keep_key = 12;
+  request.scored_tokens = 3;
 
   const GenerateRequest back = carried(request);
   EXPECT_EQ(back.token_ids, request.token_ids);
@@ -78,6 +79,7 @@ TEST(MessagesTest, AGenerateRequestComesBackAsItWasSent) {
   EXPECT_EQ(back.sampling.top_p, 0.9f);
   EXPECT_EQ(back.sampling.seed, ~0ull);
   EXPECT_EQ(back.keep_key, 12u);
+  EXPECT_EQ(back.scored_tokens, 3);
   EXPECT_EQ(back.ring, "answer/7");
 }
 
@@ -89,11 +91,13 @@ TEST(MessagesTest, WhatAModelSendsBackComesThroughWhole) {
   done.figures = {.name = "m", .role = "master", .prompt_tokens = 9, .prefill_seconds = 0.25};
   done.degraded = {{"slave", 12, "process exited"}};
   done.spans = {{"m", "decode", 1'000'000'000'000, 5}};
+  done.scores = {{std::bit_cast<uint32_t>(-std::numeric_limits<float>::infinity()), true}};
   const GenerateDone back = carried(done);
   EXPECT_EQ(back.outcome.status().error().message(), done.outcome.status().error().message());
   EXPECT_EQ(back.reason, FinishReason::kError);
   EXPECT_EQ(back.figures.prefill_seconds, 0.25);
   EXPECT_EQ(back.degraded[0].token, 12);
+  EXPECT_EQ(back.scores, done.scores);
   EXPECT_EQ(back.spans[0].start_ns, 1'000'000'000'000);
 
   const ReadOpened opened = carried(ReadOpened{8, {}, {"owner", 1, 2, {'i'}}});

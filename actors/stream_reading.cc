@@ -156,6 +156,9 @@ void StreamReading::finish() {
   } else if (!stream_->request.follow_ring.empty()) {
     done.token_ids = stream_->request.token_ids;
     engine_.streams.keep(key, stream_);
+  } else if (stream_->request.request != 0) {
+    // Its master may be reading it: the stream stays as it is.
+    done.token_ids = stream_->request.token_ids;
   }
   on_done_(std::move(done));
 }

@@ -33,9 +33,15 @@ inline CoordinatorSetup setup() {
   return setup;
 }
 
-inline Question question() {
-  return {.request = 1, .tail_ids = {7, 8, 9}, .max_tokens = 5, .sampling = {}, .ring = "answer/1"};
+inline Question question_of(uint64_t request, std::vector<int32_t> tail = {7, 8, 9}) {
+  return {.request = request,
+          .tail_ids = std::move(tail),
+          .max_tokens = 5,
+          .sampling = {},
+          .ring = "answer/" + std::to_string(request)};
 }
+
+inline Question question() { return question_of(1); }
 
 template <typename T>
 std::vector<std::pair<std::string, T>> of_type(const std::vector<Outgoing>& messages) {

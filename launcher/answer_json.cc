@@ -130,6 +130,8 @@ nlohmann::json to_json(const AskOptions& options) {
                          {"seed", options.sampling.seed},
                          {"stop", options.stop}};
   if (options.deadline_seconds != 0) json["deadline_s"] = options.deadline_seconds;
+  for (const SlaveDocuments& documents : options.slave_texts.documents)
+    json["documents"].push_back({{"slave", documents.slave}, {"texts", documents.texts}});
   return json;
 }
 
@@ -179,6 +181,11 @@ Result<AskOptions> ask_options_from_json(const nlohmann::json& source) {
     read_number(json, "seed", options.sampling.seed);
     json.at("stop").get_to(options.stop);
     options.deadline_seconds = json.value("deadline_s", 0.0);
+    if (!json.contains("documents")) return;
+    for (const nlohmann::json& documents : json.at("documents"))
+      options.slave_texts.documents.push_back(
+          {documents.at("slave").get<std::string>(),
+           documents.at("texts").get<std::vector<std::string>>()});
   });
 }
 

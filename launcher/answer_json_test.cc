@@ -50,6 +50,17 @@ TEST(AnswerJsonTest, EveryMissingFieldIsNamed) {
   EXPECT_FALSE(answer_from_json(nlohmann::json::array()).has_value());
 }
 
+TEST(AnswerJsonTest, DocumentsComeWithTheQuestion) {
+  AskOptions options{.text = "x", .max_tokens = 4, .sampling = {}};
+  options.slave_texts.documents = {{"reader", {"one", "苏州"}}, {"other", {"two"}}};
+  nlohmann::json json = to_json(options);
+  const auto back = ask_options_from_json(nlohmann::json::parse(json.dump()));
+  ASSERT_TRUE(back.has_value()) << back.error().message();
+  EXPECT_EQ(back->slave_texts.documents, options.slave_texts.documents);
+  json["documents"][0]["texts"] = "one";
+  EXPECT_FALSE(ask_options_from_json(json).has_value());
+}
+
 TEST(AnswerJsonTest, ErrorsKeepTheirCode) {
   const Error error{ErrorCode::kLost, "gone", "slave", "start it"};
   const auto back = error_from_json(error_json(error));

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +18,7 @@
 #include "launcher/launch_start.h"
 #include "launcher/run_session.h"
 #include "launcher/sampling_flags.h"
+#include "launcher/text_file.h"
 #include "launcher/topology.h"
 #include "launcher/trace.h"
 
@@ -26,6 +30,7 @@ struct RunOptions {
   std::string attach_name;
   std::vector<std::string> prompts;
   std::string questions_file;
+  std::vector<std::string> documents;  // SLAVE=FILE
   std::string trace_file;
   bool compare = false;
   bool force = false;
@@ -53,6 +58,55 @@ void override_gain(const RunOptions& options, LaunchSpec& spec) {
     model.fusion.gain = *options.gain;
     model.fusion.layer_gain.clear();
   }
+}
+
+struct GivenDocument {
+  std::string slave;
+  std::filesystem::path file;
+};
+
+Result<std::vector<GivenDocument>> given_documents(const RunOptions& options) {
+  std::vector<GivenDocument> given;
+  for (const std::string& text : options.documents) {
+    const size_t equals = text.find('=');
+    if (equals == 0 || equals == std::string::npos || equals + 1 == text.size())
+      return fail(ErrorCode::kInvalidArgument, fmt::format("expected SLAVE=FILE, got '{}'", text),
+                  "--document");
+    given.push_back({text.substr(0, equals), text.substr(equals + 1)});
+  }
+  return given;
+}
+
+// In place of what the topology says of these slaves. Several files of one slave are read in one
+// piece, in the order they are given.
+Status override_documents(const RunOptions& options, LaunchSpec& spec) {
+  SUTURE_ASSIGN_OR_RETURN(const auto given, given_documents(options));
+  std::set<std::string> seen;
+  for (const GivenDocument& document : given) {
+    const auto model = std::ranges::find(spec.models, document.slave, &ModelSpec::name);
+    if (model == spec.models.end() || model->role != Role::kSlave ||
+        model->fusion.position != SlavePosition::kPrefix)
+      return fail(ErrorCode::kInvalidArgument, "no slave of this name reads documents",
+                  document.slave, "name a slave with position = \"prefix\"");
+    SUTURE_RETURN_IF_ERROR(read_text_file(document.file, kMaxDocumentBytes));
+    if (seen.insert(document.slave).second) model->documents.clear();
+    model->documents.push_back(document.file);
+  }
+  return {};
+}
+
+// The same for a launch that runs: the texts go with every question.
+Result<SlaveTexts> documents_to_send(const RunOptions& options) {
+  SUTURE_ASSIGN_OR_RETURN(const auto given, given_documents(options));
+  SlaveTexts texts;
+  for (const GivenDocument& document : given) {
+    SUTURE_ASSIGN_OR_RETURN(std::string text, read_text_file(document.file, kMaxDocumentBytes));
+    auto& all = texts.documents;
+    auto slave = std::ranges::find(all, document.slave, &SlaveDocuments::slave);
+    if (slave == all.end()) slave = all.insert(slave, {document.slave, {}});
+    slave->texts.push_back(std::move(text));
+  }
+  return texts;
 }
 
 Status save_trace(const RunOptions& options, const SessionResult& result) {
@@ -105,6 +159,7 @@ CommandResult run_topology(const RunOptions& options, bool json) {
   LaunchSpec spec = std::move(*loaded);
   SUTURE_RETURN_IF_ERROR(resolve_models(spec));
   override_gain(options, spec);
+  SUTURE_RETURN_IF_ERROR(override_documents(options, spec));
   const SessionOptions session{items, apply(options.sampling, ask_defaults(spec)), !json};
   SUTURE_RETURN_IF_ERROR(validate(session.ask, spec.max_seq_len));
   if (!options.trace_file.empty()) SUTURE_RETURN_IF_ERROR(check_trace_file(options.trace_file));
@@ -141,7 +196,8 @@ CommandResult run_attached(const RunOptions& options, bool json) {
   SUTURE_ASSIGN_OR_RETURN(const Attached launch, attach(options.attach_name));
   std::atomic<bool> cancelled = false;
   const InterruptGuard guard(cancelled);
-  const SessionOptions session{items, apply(options.sampling, launch.defaults), !json};
+  SessionOptions session{items, apply(options.sampling, launch.defaults), !json};
+  SUTURE_ASSIGN_OR_RETURN(session.ask.slave_texts, documents_to_send(options));
   SUTURE_ASSIGN_OR_RETURN(const SessionResult result, run_session(launch.ask, session, cancelled));
   if (!json) fmt::print("\n{}", answer_table(result.processes));
   if (json) print_json(to_json(result));
@@ -161,6 +217,10 @@ void add_run_command(CLI::App& app, CommandContext& context) {
       ->allow_extra_args(false);
   run->add_option("--questions", options->questions_file,
                   "JSON Lines with \"question\" and \"expect\", the facts of a right answer");
+  run->add_option("--document", options->documents,
+                  "SLAVE=FILE: what a slave with position = \"prefix\" reads, instead of the "
+                  "topology's documents; may be given several times")
+      ->allow_extra_args(false);
   add_sampling_flags(*run, options->sampling);
   run->add_option(
          "--gain", options->gain,

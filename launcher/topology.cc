@@ -174,6 +174,7 @@ Status read_documents(const TomlReader& reader, const std::filesystem::path& fol
                       ModelSpec& model) {
   SUTURE_ASSIGN_OR_RETURN(const auto names,
                           reader.texts("documents", kMaxDocuments, kMaxPathBytes));
+  model.documents_per_request = reader.has("documents") && names.empty();
   for (const std::string& name : names) {
     const std::filesystem::path path = folder / name;
     const auto text = read_text_file(path, kMaxDocumentBytes);
@@ -213,12 +214,15 @@ Status check_role(const TomlReader& reader, const ModelSpec& model) {
                              "remove the key, or set role = \"slave\"");
     return {};
   }
-  const bool reads = !model.documents.empty() || model.system.has_value();
+  const bool reads =
+      !model.documents.empty() || model.documents_per_request || model.system.has_value();
   if (model.fusion.position == SlavePosition::kPrefix && !reads)
-    return reader.refuse("documents", "a slave with position = \"prefix\" has nothing to read",
-                         "say what it reads: documents = [\"file.txt\"], or give it a system text");
+    return reader.refuse(
+        "documents", "a slave with position = \"prefix\" has nothing to read",
+        "say what it reads: documents = [\"file.txt\"], or [] where documents come "
+        "with each request, or give it a system text");
   if (model.fusion.position == SlavePosition::kAligned && reads)
-    return reader.refuse(model.documents.empty() ? "system" : "documents",
+    return reader.refuse(reader.has("documents") ? "documents" : "system",
                          "an aligned slave reads the master's text and nothing of its own",
                          "add fusion = { position = \"prefix\" }");
   return {};

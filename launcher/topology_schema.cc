@@ -42,7 +42,8 @@ constexpr TopologyKey kKeys[] = {
      "the master's; for the master, the chat format's own",
      "system prompt in front of what the model reads"},
     {"model", "documents", KeyType::kTexts, "up to 64 files", "none",
-     "UTF-8 texts that the model reads before any question, in this order"},
+     "UTF-8 texts that the model reads before any question, in this order; [] on a prefix slave: "
+     "they come with each request"},
     {"model", "chat_format", KeyType::kText,
      "chatml, llama3, llama3.1, phi3, gemma, or a table of pieces", "recognised from the model",
      "how a conversation is laid out as text"},

@@ -313,6 +313,10 @@ TEST_F(TopologyTest, RoleAndPositionMustFitWhatIsAskedOfThem) {
   expect_error(parse_slave("system = \"You read.\""), ErrorCode::kInvalidArgument,
                "model[1].system", "aligned");
   EXPECT_TRUE(parse_slave("system = \"You.\"\nfusion = { position = \"prefix\" }").has_value());
+  const auto later = parse_slave("documents = []\nfusion = { position = \"prefix\" }");
+  ASSERT_TRUE(later.has_value()) << later.error().message();
+  EXPECT_TRUE(later->models[1].documents_per_request);
+  expect_error(parse_slave("documents = []"), ErrorCode::kInvalidArgument, "documents", "aligned");
   expect_error(parse_slave("documents = [\"a.txt\"]\nfusion = { position = \"prefix\", lag = 1 }"),
                ErrorCode::kInvalidArgument, "lag", "prefix");
 }

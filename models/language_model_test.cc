@@ -72,6 +72,34 @@ TEST(LanguageModelTest, LastRowIsReturnedWhetherRowsAreAskedForOrNot) {
   EXPECT_EQ(to_host(*model, *only, model->config().vocab_size), seen);
 }
 
+TEST(LanguageModelTest, RowsCanBeAskedForFromOneOn) {
+  const auto model = load_tiny("qwen2");
+  const auto ids = long_prompt(model->config(), 600);
+  auto whole_cache = model->make_cache(1024).value();
+  const auto whole = prompt_logits(*model, ids, *whole_cache);
+  auto cache = model->make_cache(1024).value();
+  PrefillArgs args;
+  args.token_ids = ids;
+  args.cache = cache.get();
+  args.first_logits_row = 510;  // before the end of the first chunk
+  std::vector<int64_t> rows;
+  std::vector<float> seen;
+  args.on_logits = [&](int64_t row, const float* logits) -> Status {
+    rows.push_back(row);
+    const auto host = to_host(*model, logits, model->config().vocab_size);
+    seen.insert(seen.end(), host.begin(), host.end());
+    return {};
+  };
+  ASSERT_TRUE(model->prefill(args));
+  ASSERT_EQ(rows.size(), 90u);
+  EXPECT_EQ(rows.front(), 510);
+  EXPECT_EQ(rows.back(), 599);
+  EXPECT_EQ(seen, std::vector<float>(whole.end() - std::ssize(seen), whole.end()));
+
+  args.first_logits_row = 600;
+  EXPECT_EQ(model->prefill(args).error().code, ErrorCode::kInvalidArgument);
+}
+
 TEST(LanguageModelTest, RefusesAnEmptyPrompt) {
   const auto model = load_tiny("llama");
   auto cache = model->make_cache(64).value();

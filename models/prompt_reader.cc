@@ -10,6 +10,11 @@ namespace suture {
 Result<PromptReader> PromptReader::create(Forward& forward, int64_t vocab_size, PrefillArgs args) {
   if (args.token_ids.empty() || args.cache == nullptr)
     return fail(ErrorCode::kInvalidArgument, "a prompt needs a token and a K/V cache", "prefill");
+  if (args.first_logits_row < 0 || args.first_logits_row >= std::ssize(args.token_ids))
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("logits from row {} on, of {} rows", args.first_logits_row,
+                            args.token_ids.size()),
+                "prefill");
   return PromptReader(forward, vocab_size, std::move(args));
 }
 
@@ -52,7 +57,8 @@ Result<const float*> PromptReader::run_chunk(int64_t rows) {
 
 Result<const float*> PromptReader::report_rows(int64_t rows) {
   const float* last = nullptr;
-  for (int64_t row = 0; row < rows; row += Forward::kMaxLogitsRows) {
+  const int64_t first = std::max<int64_t>(0, args_.first_logits_row - next_);
+  for (int64_t row = first; row < rows; row += Forward::kMaxLogitsRows) {
     const int64_t n = std::min(Forward::kMaxLogitsRows, rows - row);
     SUTURE_ASSIGN_OR_RETURN(const float* logits, forward_->logits(row, n));
     for (int64_t i = 0; i < n; ++i)

@@ -22,9 +22,10 @@ struct PrefillArgs {
 
   // Called before each chunk with the entries [begin, end) that it will write. May be empty.
   std::function<Status(int64_t begin, int64_t end)> on_chunk;
-  // Called for every row in order with its logits [vocab] in device memory, valid during the call.
-  // Empty = only the last row's logits are computed.
+  // Called for every row from first_logits_row on, in order, with its logits [vocab] in device
+  // memory, valid during the call. Empty = only the last row's logits are computed.
   std::function<Status(int64_t row, const float* logits)> on_logits;
+  int64_t first_logits_row = 0;  // row of token_ids; at most the last one
 };
 
 class PromptReader {

@@ -1,0 +1,154 @@
+// The part of a launch that gives texts to slaves for one request, and scores continuations.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "actors/launch_state.h"
+
+namespace suture {
+namespace {
+
+constexpr size_t kMaxContinuations = 1024;
+
+Status validate(const ScoreOptions& options) {
+  if (options.continuations.empty() || options.continuations.size() > kMaxContinuations)
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} continuations to score, 1 to {} are possible",
+                            options.continuations.size(), kMaxContinuations),
+                "request");
+  if (std::ranges::any_of(options.continuations, &std::string::empty))
+    return fail(ErrorCode::kInvalidArgument, "a continuation is empty", "request");
+  return {};
+}
+
+// The last `size` tokens of the text, or of the text written again and again.
+std::vector<int32_t> fitted(const std::vector<int32_t>& ids, int64_t size) {
+  std::vector<int32_t> fitted(static_cast<size_t>(size));
+  for (int64_t i = 1; i <= size; ++i)
+    fitted[static_cast<size_t>(size - i)] =
+        ids[static_cast<size_t>(std::ssize(ids) - 1 - (i - 1) % std::ssize(ids))];
+  return fitted;
+}
+
+void take_over(AnswerReport report, std::span<const int32_t> ids, Scoring& scoring) {
+  ScoredContinuation& scored = scoring.continuations.emplace_back();
+  for (size_t i = 0; i < ids.size(); ++i)
+    scored.tokens.push_back({ids[i], report.scores[i].logprob(), report.scores[i].best});
+  add_figures(report.figures, scoring.figures);
+  for (Degraded& lost : report.degraded)
+    if (std::ranges::find(scoring.degraded, lost.slave, &Degraded::slave) == scoring.degraded.end())
+      scoring.degraded.push_back(std::move(lost));
+}
+
+}  // namespace
+
+Result<std::vector<RequestText>> Launch::State::slave_texts(const SlaveTexts& texts,
+                                                            const std::vector<int32_t>& tail,
+                                                            int64_t scored) {
+  const std::lock_guard lock(text_mutex);
+  std::vector<RequestText> read;
+  for (const SlaveDocuments& documents : texts.documents) {
+    const auto prompts = prepared.slave_prompts.find(documents.slave);
+    if (prompts == prepared.slave_prompts.end())
+      return fail(ErrorCode::kInvalidArgument, "no slave of this name reads documents",
+                  documents.slave, "name a slave with position = \"prefix\"");
+    if (std::ranges::find(read, documents.slave, &RequestText::slave) != read.end())
+      return fail(ErrorCode::kInvalidArgument, "its documents are given twice", documents.slave);
+    if (documents.texts.empty() || std::ranges::any_of(documents.texts, &std::string::empty))
+      return fail(ErrorCode::kInvalidArgument, "a document is empty", documents.slave);
+    read.push_back(prompts->second.read(documents.slave, documents.texts));
+  }
+  if (texts.aligned_text.empty()) return read;
+  std::vector<int32_t> whole = prepared.master_head;
+  const int64_t question = std::ssize(tail) - scored;
+  const std::vector<int32_t> other = fitted(prepared.prompts->tail(texts.aligned_text), question);
+  whole.insert(whole.end(), other.begin(), other.end());
+  whole.insert(whole.end(), tail.begin() + question, tail.end());
+  for (const ModelSpec& model : spec.models)
+    if (model.role == Role::kSlave && model.fusion.position == SlavePosition::kAligned)
+      read.push_back({.slave = model.name, .token_ids = whole});
+  return read;
+}
+
+Result<AnswerReport> Launch::State::run(Question question, const std::atomic<bool>& cancelled) {
+  if (cancelled.load()) return fail(ErrorCode::kCancelled, "the request was cancelled", "request");
+  const uint64_t request = question.request;
+  {
+    const std::lock_guard lock(mutex);
+    running[request];
+  }
+  processes->ask(std::move(question));
+  bool told = false;
+  std::optional<AnswerReport> report;
+  while (!report) {
+    if (cancelled.load() && !std::exchange(told, true)) processes->cancel(request);
+    report = take_report(request, kReportSlice);
+  }
+  {
+    const std::lock_guard lock(mutex);
+    running.erase(request);
+  }
+  if (report->outcome.failed) return tl::unexpected<Error>(report->outcome.status().error());
+  if (report->reason == FinishReason::kCancelled)
+    return fail(ErrorCode::kCancelled, "the request was cancelled", "request");
+  return std::move(*report);
+}
+
+// The continuations are turns of a conversation that nobody else knows of, each of which takes back
+// the one before: what they have in common is read once.
+Result<Scoring> Launch::score(const ScoreOptions& options, const std::atomic<bool>& cancelled) {
+  State& state = *state_;
+  SUTURE_RETURN_IF_ERROR(validate(options));
+  const auto ticket = state.admission->enter({options.client, 0}, Deadline::max(), cancelled);
+  if (!ticket) return tl::unexpected<Error>(ticket.error());
+  const int64_t begun_ns = monotonic_ns();
+  std::vector<int32_t> question;
+  uint64_t conversation = 0;
+  {
+    const std::lock_guard lock(state.text_mutex);
+    question = state.prepared.prompts->tail(options.text);
+    conversation = state.next_conversation++;
+  }
+  Scoring scoring;
+  scoring.question_ids = state.prepared.master_head;
+  scoring.question_ids.insert(scoring.question_ids.end(), question.begin(), question.end());
+  Status status;
+  for (const std::string& continuation : options.continuations) {
+    status =
+        state.score(options.slave_texts, question, continuation, conversation, cancelled, scoring);
+    if (!status) break;
+  }
+  state.processes->release(conversation);
+  if (!status) return tl::unexpected<Error>(status.error());
+  scoring.seconds = seconds_since(begun_ns);
+  return scoring;
+}
+
+Status Launch::State::score(const SlaveTexts& texts, const std::vector<int32_t>& question,
+                            const std::string& continuation, uint64_t conversation,
+                            const std::atomic<bool>& cancelled, Scoring& scoring) {
+  std::vector<int32_t> ids;
+  {
+    const std::lock_guard lock(text_mutex);
+    ids = prepared.prompts->answer(continuation);
+  }
+  Question asked{.request = new_request(),
+                 .tail_ids = question,
+                 .sampling = {},
+                 .ring = {},
+                 .conversation = conversation,
+                 .scored_tokens = std::ssize(ids)};
+  asked.tail_ids.insert(asked.tail_ids.end(), ids.begin(), ids.end());
+  SUTURE_ASSIGN_OR_RETURN(asked.texts, slave_texts(texts, asked.tail_ids, asked.scored_tokens));
+  SUTURE_ASSIGN_OR_RETURN(AnswerReport report, run(std::move(asked), cancelled));
+  if (report.scores.size() != ids.size())
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("{} scores for {} tokens", report.scores.size(), ids.size()),
+                "request");
+  take_over(std::move(report), ids, scoring);
+  return {};
+}
+
+}  // namespace suture

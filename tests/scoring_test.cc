@@ -1,0 +1,178 @@
+// Continuations scored through a launch, and texts that slaves read for one request.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+
+#include "actors/launch.h"
+#include "base/test_folder.h"
+#include "launcher/topology.h"
+#include "models/test_text_model.h"
+#include "models/test_vocabulary.h"
+#include "tests/test_suture.h"
+
+namespace suture {
+namespace {
+
+Vocabulary chat_vocabulary(const std::vector<std::string>& merges) {
+  Vocabulary vocabulary = make_byte_vocabulary(
+      merges, {{"<|im_start|>", TokenKind::kControl}, {"<|im_end|>", TokenKind::kControl}});
+  vocabulary.eos_id = static_cast<int32_t>(vocabulary.pieces.size()) - 1;
+  return vocabulary;
+}
+
+std::vector<float> logprobs(const ScoredContinuation& continuation) {
+  std::vector<float> values;
+  for (const ScoredToken& token : continuation.tokens) values.push_back(token.logprob);
+  return values;
+}
+
+std::vector<std::vector<float>> logprobs(const Scoring& scoring) {
+  std::vector<std::vector<float>> all;
+  for (const ScoredContinuation& continuation : scoring.continuations)
+    all.push_back(logprobs(continuation));
+  return all;
+}
+
+class ScoringTest : public testing::Test {
+ protected:
+  ScoringTest()
+      : master_(text_model({.vocabulary = chat_vocabulary({}), .n_layers = 4})),
+        twin_(text_model({.vocabulary = chat_vocabulary({}), .n_layers = 4, .seed = 3})),
+        stranger_(text_model({.vocabulary = chat_vocabulary({"t h", "th e", "i n", "o n"}),
+                              .n_layers = 4,
+                              .seed = 3,
+                              .theta = 5e5f})) {
+    folder_.write("document.txt", kDocument);
+  }
+
+  // A master, and a slave described by `lines` if there are any.
+  std::unique_ptr<Launch> start(const std::string& lines, const TemporaryFile& slave,
+                                const std::string& file_lines = "") const {
+    std::string text = fmt::format(
+        "{}\n[bus]\nmax_seq_len = 256\nmax_sequences = 2\n[[model]]\nname = \"m\"\n"
+        "role = \"master\"\npath = \"{}\"\nsystem = \"ab\"\n",
+        file_lines, master_.path().string());
+    if (!lines.empty())
+      text += fmt::format("[[model]]\nname = \"s\"\nrole = \"slave\"\npath = \"{}\"\n{}\n",
+                          slave.path().string(), lines);
+    LaunchSpec spec = parse_topology(text, folder_.path() / "t.toml").value();
+    EXPECT_TRUE(resolve_models(spec));
+    LaunchOptions options;
+    options.program = SUTURE_BINARY;
+    auto launch = Launch::start(spec, options);
+    EXPECT_TRUE(launch.has_value()) << launch.error().message();
+    return std::move(*launch);
+  }
+  static Scoring score(Launch& launch, const SlaveTexts& texts = {}) {
+    const ScoreOptions options{.text = "why so",
+                               .continuations = {" because", " because of rain", "x"},
+                               .slave_texts = texts};
+    const std::atomic<bool> cancelled = false;
+    auto scored = launch.score(options, cancelled);
+    EXPECT_TRUE(scored.has_value()) << scored.error().message();
+    EXPECT_TRUE(scored && scored->degraded.empty());
+    return scored.value_or(Scoring());
+  }
+  static std::vector<int32_t> answer(Launch& launch, const SlaveTexts& texts = {}) {
+    AskOptions options{.text = "why so", .max_tokens = 16, .sampling = {}, .slave_texts = texts};
+    const std::atomic<bool> cancelled = false;
+    const auto answer = launch.ask(
+        options, [](std::string_view) {}, cancelled);
+    EXPECT_TRUE(answer.has_value()) << answer.error().message();
+    return answer ? answer->token_ids : std::vector<int32_t>();
+  }
+
+  static constexpr const char* kDocument = "the rain in the north on the other hand";
+  static constexpr const char* kPrefix = "fusion = { position = \"prefix\" }\n";
+  TestFolder folder_;
+  const TemporaryFile master_;
+  const TemporaryFile twin_;
+  const TemporaryFile stranger_;
+};
+
+// The same tokens in one process, without a launch.
+TEST_F(ScoringTest, AMasterAloneGivesWhatScoreGives) {
+  const auto launch = start("", twin_);
+  const Scoring scoring = score(*launch);
+  ASSERT_EQ(scoring.continuations.size(), 3u);
+  for (const ScoredContinuation& continuation : scoring.continuations) {
+    std::vector<int32_t> ids = scoring.question_ids;
+    for (const ScoredToken& token : continuation.tokens) ids.push_back(token.id);
+    const SutureRun run = run_suture({"--json", "score", master_.path().string(), "--ids", "-"},
+                                     nlohmann::json(ids).dump());
+    ASSERT_EQ(run.exit_code, 0) << run.errors;
+    auto expected = run.json().at("token_nll").get<std::vector<float>>();
+    expected.erase(expected.begin(), expected.end() - std::ssize(continuation.tokens));
+    for (float& nll : expected) nll = -nll;
+    EXPECT_EQ(logprobs(continuation), expected);
+  }
+  // What the continuations share with the question is read once.
+  int64_t read = 0;
+  for (const ScoredContinuation& continuation : scoring.continuations)
+    read += std::ssize(continuation.tokens) + 1;
+  ASSERT_EQ(scoring.figures.size(), 1u);
+  EXPECT_LT(scoring.figures[0].prompt_tokens, std::ssize(scoring.question_ids) + read);
+}
+
+TEST_F(ScoringTest, ASilentAlignedSlaveChangesNothingAndOneWithAGainDoes) {
+  const auto alone = logprobs(score(*start("", twin_)));
+  EXPECT_EQ(logprobs(score(*start("fusion = { gain = -inf }", twin_))), alone);
+  const auto stitched = logprobs(score(*start("fusion = { gain = 0 }", twin_)));
+  EXPECT_NE(stitched, alone);
+  EXPECT_EQ(logprobs(score(*start("fusion = { gain = 0 }", twin_, "placement = \"in-process\""))),
+            stitched);
+}
+
+TEST_F(ScoringTest, DocumentsOfOneRequestAreReadLikeThoseOfTheTopology) {
+  const SlaveTexts texts{.documents = {{"s", {kDocument}}}};
+  for (const TemporaryFile* slave : {&twin_, &stranger_}) {
+    const auto fixed = start(std::string(kPrefix) + "documents = [\"document.txt\"]", *slave);
+    const auto open = start(std::string(kPrefix) + "documents = []", *slave);
+    const auto scores = logprobs(score(*fixed));
+    const auto tokens = answer(*fixed);
+    EXPECT_NE(logprobs(score(*open)), scores);
+    EXPECT_EQ(logprobs(score(*open, texts)), scores);
+    EXPECT_EQ(answer(*open, texts), tokens);
+    EXPECT_EQ(logprobs(score(*fixed, {.documents = {{"s", {"another one"}}}})),
+              logprobs(score(*open, {.documents = {{"s", {"another one"}}}})));
+    EXPECT_EQ(logprobs(score(*fixed)), scores);
+  }
+}
+
+// Its own question in place of its question changes nothing.
+TEST_F(ScoringTest, AnAlignedSlaveCanReadAnotherText) {
+  const auto launch = start("fusion = { gain = 0 }", twin_);
+  const auto own = logprobs(score(*launch));
+  EXPECT_EQ(logprobs(score(*launch, {.aligned_text = "why so"})), own);
+  EXPECT_NE(logprobs(score(*launch, {.aligned_text = "how far is it"})), own);
+  EXPECT_EQ(answer(*launch, {.aligned_text = "why so"}), answer(*launch));
+  EXPECT_NE(answer(*launch, {.aligned_text = "how far is it"}), answer(*launch));
+}
+
+TEST_F(ScoringTest, WhatCannotBeScoredIsRefusedByName) {
+  const auto launch = start(std::string(kPrefix) + "documents = []", twin_);
+  const std::atomic<bool> cancelled = false;
+  const auto refused = [&](const ScoreOptions& options) {
+    const auto scored = launch->score(options, cancelled);
+    return scored ? std::string() : scored.error().message();
+  };
+  EXPECT_NE(refused({.text = "a", .continuations = {}}).find("0 continuations"), std::string::npos);
+  EXPECT_NE(refused({.text = "a", .continuations = {"b", ""}}).find("empty"), std::string::npos);
+  const auto with = [&](std::vector<SlaveDocuments> documents) {
+    return refused(
+        {.text = "a", .continuations = {"b"}, .slave_texts = {.documents = std::move(documents)}});
+  };
+  EXPECT_NE(with({{"m", {"text"}}}).find("m: no slave"), std::string::npos);
+  EXPECT_NE(with({{"s", {""}}}).find("empty"), std::string::npos);
+  EXPECT_NE(with({{"s", {"a"}}, {"s", {"b"}}}).find("twice"), std::string::npos);
+  EXPECT_NE(with({{"s", {std::string(600, 'z')}}}).find("max_seq_len is 256"), std::string::npos);
+  const std::atomic<bool> stopped = true;
+  const auto ended = launch->score({.text = "a", .continuations = {"b"}}, stopped);
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().code, ErrorCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace suture
