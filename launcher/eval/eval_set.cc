@@ -17,7 +17,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kMaxFileBytes = 16 << 20;
-constexpr size_t kMaxOptions = 26;  // as many as there are letters
+constexpr size_t kMaxLineBytes = 1 << 20;  // a JSON value may take a hundred bytes of memory a byte
+constexpr size_t kMaxOptions = 26;         // as many as there are letters
 constexpr size_t kMaxDocuments = 64;
 
 tl::unexpected<Error> wrong(std::string what, const std::string& where) {
@@ -144,6 +145,8 @@ Result<std::string> read_id(const Fields& fields, const std::string& otherwise) 
 
 Result<EvalItem> read_item(const std::string& line, const std::string& where,
                            const std::string& default_id) {
+  if (line.size() > kMaxLineBytes)
+    return wrong(fmt::format("the line is longer than {} bytes", kMaxLineBytes), where);
   const auto json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return wrong("the line is not a JSON object", where);
   const Fields fields(json, where);

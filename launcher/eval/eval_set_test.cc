@@ -84,6 +84,13 @@ TEST(EvalSetTest, NamesTheLineThatIsWrong) {
   }
 }
 
+TEST(EvalSetTest, BoundsWhatALineMayTake) {
+  for (const size_t bytes : {size_t{1} << 20, (size_t{1} << 20) + 1})
+    EXPECT_FALSE(load(std::string(bytes, '[')).has_value());
+  EXPECT_NE(load(std::string(2 << 20, '[')).error().what.find("longer"), std::string::npos);
+  EXPECT_NE(load(std::string(17 << 20, ' ')).error().what.find("longer"), std::string::npos);
+}
+
 TEST(EvalSetTest, RefusesWhatIsNoSet) {
   EXPECT_FALSE(load("\n \n").has_value());
   EXPECT_EQ(load_eval_set("no-such-file.jsonl").error().code, ErrorCode::kNotFound);

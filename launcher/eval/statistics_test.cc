@@ -42,7 +42,7 @@ TEST(StatisticsTest, BootstrapDependsOnItsSeedOnly) {
   const Interval again = bootstrap_interval(values, 7);
   EXPECT_EQ(first.low, again.low);
   EXPECT_EQ(first.high, again.high);
-  const Interval other = bootstrap_interval(values, uint64_t{7} << 32);
+  const Interval other = bootstrap_interval(values, 7 + (uint64_t{1} << 32));
   EXPECT_NE(first.low, other.low);
   EXPECT_LT(first.low, first.high);
   EXPECT_EQ(bootstrap_interval({}, 1).high, 0);
