@@ -75,12 +75,13 @@ struct Question {
   uint64_t conversation = 0;  // whose earlier turns tail_ids begins with; 0 = none
   int64_t scored_tokens = 0;  // see GenerateRequest; of tail_ids
   std::vector<RequestText> texts = {};
+  bool ignore_eos = false;  // as in AskOptions
 };
 
 template <typename Inspector>
 auto inspect(Inspector& f, Question& x) {
   return f(x.request, x.tail_ids, x.answers, x.max_tokens, x.sampling, x.ring, x.conversation,
-           x.scored_tokens, x.texts);
+           x.scored_tokens, x.texts, x.ignore_eos);
 }
 
 // What has reached the token ring of a request.

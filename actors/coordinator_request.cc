@@ -53,7 +53,7 @@ Result<GenerateRequest> Coordinator::generation(RunningRequest& running) {
   std::erase_if(links, [](const SourceLink& link) { return link.stream.owner.empty(); });
   request.sources = std::move(links);
   request.max_tokens = question.max_tokens;
-  request.end_ids = setup_.end_ids;
+  if (!question.ignore_eos) request.end_ids = setup_.end_ids;
   request.sampling = question.sampling;
   request.ring = question.ring;
   request.generated = running.generated;

@@ -25,6 +25,14 @@ TEST_F(CoordinatorTest, ReadsContextsOnceAndStartsTheMasterWhenAllStreamsAreOpen
   EXPECT_EQ(request.first_new_position, 8);           // 2 + 3 of the document + 3
 }
 
+TEST_F(CoordinatorTest, EndTokensEndNoAnswerWhoseQuestionIgnoresThem) {
+  join_all();
+  Question asked = question();
+  asked.ignore_eos = true;
+  ask(asked);
+  EXPECT_TRUE(start().end_ids.empty());
+}
+
 TEST_F(CoordinatorTest, ReportsWhenTheAnswerAndAllReadingsHaveEnded) {
   join_all();
   ask();

@@ -237,7 +237,8 @@ Result<Answer> Launch::ask(const AskOptions& options,
                         .sampling = options.sampling,
                         .ring = ring_name(request),
                         .conversation = options.conversation,
-                        .texts = std::move(slave_texts)});
+                        .texts = std::move(slave_texts),
+                        .ignore_eos = options.ignore_eos});
   bool producing = true;
   std::optional<FinishReason> told;  // why the request was told to end
   std::optional<AnswerReport> report;

@@ -65,6 +65,7 @@ struct AskOptions {
   int64_t max_tokens = 256;
   SamplingOptions sampling;
   std::vector<std::string> stop = {};  // strings that end the answer; not shown
+  bool ignore_eos = false;             // the model's own end tokens do not end it
   uint64_t conversation = 0;           // the next turn of it; 0 = a question by itself
   double deadline_seconds = 0;         // from asking; the answer ends then; 0 = none
   uint64_t client = 0;                 // clients take turns; 0 = the conversation is the client

@@ -79,8 +79,8 @@ class CoordinatorTest : public testing::Test {
   }
 
   // Asks; remembers the aligned slave's key.
-  void ask() {
-    const auto reads = of_type<ReadRequest>(coordinator_.ask(question()));
+  void ask(Question asked = question()) {
+    const auto reads = of_type<ReadRequest>(coordinator_.ask(std::move(asked)));
     ASSERT_EQ(reads.size(), 1u);
     EXPECT_EQ(reads[0].first, "twin");
     EXPECT_EQ(reads[0].second.token_ids, (std::vector<int32_t>{1, 2, 7, 8, 9}));

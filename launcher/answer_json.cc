@@ -130,6 +130,7 @@ nlohmann::json to_json(const AskOptions& options) {
                          {"seed", options.sampling.seed},
                          {"stop", options.stop}};
   if (options.deadline_seconds != 0) json["deadline_s"] = options.deadline_seconds;
+  if (options.ignore_eos) json["ignore_eos"] = true;
   for (const SlaveDocuments& documents : options.slave_texts.documents)
     json["documents"].push_back({{"slave", documents.slave}, {"texts", documents.texts}});
   return json;
@@ -181,6 +182,7 @@ Result<AskOptions> ask_options_from_json(const nlohmann::json& source) {
     read_number(json, "seed", options.sampling.seed);
     json.at("stop").get_to(options.stop);
     options.deadline_seconds = json.value("deadline_s", 0.0);
+    options.ignore_eos = json.value("ignore_eos", false);
     if (!json.contains("documents")) return;
     for (const nlohmann::json& documents : json.at("documents"))
       options.slave_texts.documents.push_back(

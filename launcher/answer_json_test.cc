@@ -84,6 +84,17 @@ TEST(AnswerJsonTest, RetryHintAndDeadlineComeAlongWhereThereIsOne) {
   }
 }
 
+TEST(AnswerJsonTest, EndTokensAreIgnoredOnlyWhereAsked) {
+  for (const bool ignore : {false, true}) {
+    const nlohmann::json json = to_json(AskOptions{.text = "x", .ignore_eos = ignore});
+    EXPECT_EQ(json.contains("ignore_eos"), ignore);
+    EXPECT_EQ(ask_options_from_json(json).value().ignore_eos, ignore);
+  }
+  nlohmann::json wrong = to_json(AskOptions{.text = "x"});
+  wrong["ignore_eos"] = "yes";
+  EXPECT_FALSE(ask_options_from_json(wrong).has_value());
+}
+
 TEST(AnswerJsonTest, EveryFinishReasonKeepsItsName) {
   for (const FinishReason reason :
        {FinishReason::kStop, FinishReason::kLength, FinishReason::kCancelled, FinishReason::kError,

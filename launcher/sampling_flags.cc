@@ -20,6 +20,10 @@ void add_sampling_flags(CLI::App& command, SamplingFlags& flags) {
   add("--seed", flags.seed, "The same seed draws the same tokens");
   add("--stop", flags.stop, "Text that ends an answer, not shown; may be given several times")
       ->allow_extra_args(false);
+  command
+      .add_flag("--ignore-eos", flags.ignore_eos,
+                "The model's end tokens do not end an answer: it has --max-tokens, or a stop text")
+      ->group(kGroup);
   command.add_option("--deadline", flags.deadline_seconds,
                      "Seconds after which an answer ends as far as it has come");
 }
@@ -35,6 +39,7 @@ AskOptions apply(const SamplingFlags& flags, AskOptions base) {
   sampling.repetition_window = flags.repetition_window.value_or(sampling.repetition_window);
   sampling.seed = flags.seed.value_or(sampling.seed);
   base.deadline_seconds = flags.deadline_seconds.value_or(base.deadline_seconds);
+  base.ignore_eos |= flags.ignore_eos;
   base.stop.insert(base.stop.end(), flags.stop.begin(), flags.stop.end());
   return base;
 }

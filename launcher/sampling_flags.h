@@ -23,6 +23,7 @@ struct SamplingFlags {
   std::optional<int64_t> repetition_window;
   std::optional<uint64_t> seed;
   std::vector<std::string> stop;  // added to the topology's
+  bool ignore_eos = false;
   std::optional<double> deadline_seconds;
 };
 

@@ -32,13 +32,14 @@ TEST(SamplingFlagsTest, WhatIsNotGivenStaysAsTheTopologySays) {
   EXPECT_EQ(options.max_tokens, 7);
   EXPECT_EQ(options.stop, std::vector<std::string>{"END"});
   EXPECT_EQ(options.sampling, topology().sampling);
+  EXPECT_FALSE(options.ignore_eos);
   EXPECT_EQ(options.deadline_seconds, 0);
 }
 
 TEST(SamplingFlagsTest, EveryFlagReplacesItsValue) {
   const AskOptions options = parsed(
       "-n 1 --temperature 0 --top-k 0 --top-p 1 --min-p 0 --repetition-penalty 1 "
-      "--repetition-window -1 --seed 0 --stop a --stop b --deadline 1.5",
+      "--repetition-window -1 --seed 0 --stop a --stop b --ignore-eos --deadline 1.5",
       topology());
   EXPECT_EQ(options.max_tokens, 1);
   const SamplingOptions expected{.temperature = 0,
@@ -50,6 +51,7 @@ TEST(SamplingFlagsTest, EveryFlagReplacesItsValue) {
                                  .repetition_window = -1};
   EXPECT_EQ(options.sampling, expected);
   EXPECT_EQ(options.stop, (std::vector<std::string>{"END", "a", "b"}));
+  EXPECT_TRUE(options.ignore_eos);
   EXPECT_EQ(options.deadline_seconds, 1.5);
 }
 
