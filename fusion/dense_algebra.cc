@@ -1,0 +1,79 @@
+#include "fusion/dense_algebra.h"
+
+#include <cblas.h>
+
+#include "base/check.h"
+
+// LAPACK's names, which are part of OpenBLAS. Matrices lie by columns there.
+extern "C" {
+void dpotrf_(const char* triangle, const int* n, double* a, const int* stride, int* info);
+void dpotrs_(const char* triangle, const int* n, const int* n_right, const double* a,
+             const int* stride, double* b, const int* b_stride, int* info);
+}
+
+namespace suture {
+namespace {
+
+// By columns, the upper triangle of rows is the lower one.
+constexpr const char* kTriangle = "L";
+
+// A build of OpenBLAS with threads of its own would start them beside the caller's.
+void keep_to_this_thread() {
+  static const bool kept = [] {
+    openblas_set_num_threads(1);
+    return true;
+  }();
+  static_cast<void>(kept);
+}
+
+int as_int(int64_t value) {
+  SUTURE_CHECK(value >= 0 && value <= INT32_MAX, "matrix extent {}", value);
+  return static_cast<int>(value);
+}
+
+}  // namespace
+
+void multiply_transposed_left(const MatrixView<const float>& a, const MatrixView<const float>& b,
+                              const MatrixView<float>& out) {
+  SUTURE_CHECK(a.rows == b.rows && a.columns == out.rows && b.columns == out.columns,
+               "{} x {}, {} x {}, {} x {}", a.rows, a.columns, b.rows, b.columns, out.rows,
+               out.columns);
+  keep_to_this_thread();
+  cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, as_int(out.rows), as_int(out.columns),
+              as_int(a.rows), 1, a.data, as_int(a.stride), b.data, as_int(b.stride), 0, out.data,
+              as_int(out.stride));
+}
+
+void multiply_transposed_right(double alpha, const MatrixView<const double>& a,
+                               const MatrixView<const double>& b, double beta,
+                               const MatrixView<double>& out) {
+  SUTURE_CHECK(a.columns == b.columns && a.rows == out.rows && b.rows == out.columns,
+               "{} x {}, {} x {}, {} x {}", a.rows, a.columns, b.rows, b.columns, out.rows,
+               out.columns);
+  keep_to_this_thread();
+  cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, as_int(out.rows), as_int(out.columns),
+              as_int(a.columns), alpha, a.data, as_int(a.stride), b.data, as_int(b.stride), beta,
+              out.data, as_int(out.stride));
+}
+
+bool factor(const MatrixView<double>& a) {
+  keep_to_this_thread();
+  const int n = as_int(a.rows);
+  const int stride = as_int(a.stride);
+  int info = 0;
+  dpotrf_(kTriangle, &n, a.data, &stride, &info);
+  return info == 0;
+}
+
+void solve(const MatrixView<const double>& factored, const MatrixView<double>& rows) {
+  keep_to_this_thread();
+  const int n = as_int(factored.rows);
+  const int n_rows = as_int(rows.rows);
+  const int stride = as_int(factored.stride);
+  const int rows_stride = as_int(rows.stride);
+  int info = 0;
+  dpotrs_(kTriangle, &n, &n_rows, factored.data, &stride, rows.data, &rows_stride, &info);
+  SUTURE_CHECK(info == 0, "dpotrs: {}", info);
+}
+
+}  // namespace suture
