@@ -5,11 +5,13 @@
 #include "base/check.h"
 
 // LAPACK's names, which are part of OpenBLAS. Matrices lie by columns there.
+// NOLINTBEGIN(readability-identifier-naming)
 extern "C" {
 void dpotrf_(const char* triangle, const int* n, double* a, const int* stride, int* info);
 void dpotrs_(const char* triangle, const int* n, const int* n_right, const double* a,
              const int* stride, double* b, const int* b_stride, int* info);
 }
+// NOLINTEND(readability-identifier-naming)
 
 namespace suture {
 namespace {

@@ -16,7 +16,7 @@ struct LayerWindow {
   int32_t count = 0;
 
   int32_t end() const { return first + count; }
-  auto operator<=>(const LayerWindow&) const = default;
+  auto operator<=>(const LayerWindow&) const = default;  // NOLINT(modernize-use-nullptr): clang 14
 };
 
 // A row has the K (or V) of all layers one after another, [layer][kv_head][head_dim].

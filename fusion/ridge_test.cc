@@ -84,7 +84,8 @@ std::vector<double> solve_by_elimination(Matrix a, std::vector<double> b) {
 std::vector<double> column_means(const std::vector<float>& rows, size_t width) {
   std::vector<double> means(width);
   for (size_t i = 0; i < rows.size(); ++i) means[i % width] += static_cast<double>(rows[i]);
-  for (double& mean : means) mean /= static_cast<double>(rows.size() / width);
+  const size_t n = rows.size() / width;
+  for (double& mean : means) mean /= static_cast<double>(n);
   return means;
 }
 
