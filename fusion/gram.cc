@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
-#include "fusion/parallel.h"
+#include "base/parallel.h"
 
 namespace suture {
 namespace {

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/parallel.h"
 #include "fusion/held_out.h"
-#include "fusion/parallel.h"
 
 namespace suture {
 namespace {

@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <mutex>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/available_memory.h"
+#include "base/parallel.h"
 #include "kernels/packed_weights.h"
 
 namespace suture {
@@ -63,11 +62,12 @@ class Packer {
   }
 
   Status run(int threads) {
-    {
-      std::vector<std::jthread> helpers;
-      for (int i = 1; i < threads; ++i) helpers.emplace_back([this] { work(); });
-      work();
-    }
+    for_each_in_parallel(std::ssize(jobs_), threads, [this](int64_t index) {
+      if (const Status done = pack(jobs_[static_cast<size_t>(index)]); !done) {
+        const std::lock_guard lock(mutex_);
+        status_ = done;
+      }
+    });
     return std::move(status_);
   }
 
@@ -86,17 +86,6 @@ class Packer {
     return {rows.data + first * row_bytes, static_cast<size_t>((end - first) * row_bytes)};
   }
 
-  void work() {
-    while (true) {
-      const size_t index = next_.fetch_add(1, std::memory_order_relaxed);  // jobs_ does not change
-      if (index >= jobs_.size()) return;
-      if (const Status done = pack(jobs_[index]); !done) {
-        const std::lock_guard lock(mutex_);
-        status_ = done;
-      }
-    }
-  }
-
   Status pack(const Job& job) {
     const Packed& matrix = *job.matrix;
     if (matrix.in_file) page_in(source_of(job));
@@ -109,7 +98,6 @@ class Packer {
 
   std::span<std::byte> out_;
   std::vector<Job> jobs_;
-  std::atomic<size_t> next_ = 0;
   std::mutex mutex_;
   Status status_;  // guarded by mutex_ while threads run
 };
