@@ -1,10 +1,7 @@
 #include "launcher/question_set.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "launcher/text_file.h"
 
@@ -81,15 +78,10 @@ Result<std::vector<ExpectedFact>> read_facts(const nlohmann::json& list, const s
 }
 
 Result<std::vector<QuestionItem>> load_questions(const std::filesystem::path& path) {
-  SUTURE_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kMaxFileBytes));
+  SUTURE_ASSIGN_OR_RETURN(const auto lines, read_text_lines(path, kMaxFileBytes));
   std::vector<QuestionItem> items;
-  std::istringstream lines(text);
-  std::string line;
-  for (int number = 1; std::getline(lines, line); ++number) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    SUTURE_ASSIGN_OR_RETURN(QuestionItem item,
-                            read_item(line, fmt::format("{}:{}", path.string(), number)));
-    items.push_back(std::move(item));
+  for (const TextLine& line : lines) {
+    SUTURE_ASSIGN_OR_RETURN(items.emplace_back(), read_item(line.text, line.where));
   }
   if (items.empty())
     return fail(ErrorCode::kInvalidArgument, "no questions in the file", path.string());

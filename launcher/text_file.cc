@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <sstream>
 
 #include "base/unique_fd.h"
 #include "models/unicode.h"
@@ -70,6 +71,17 @@ Result<std::string> read_text_file(const std::filesystem::path& path, size_t lon
   SUTURE_ASSIGN_OR_RETURN(std::string text, read_file(path, longest));
   SUTURE_RETURN_IF_ERROR(check_utf8(text, path == "-" ? "standard input" : path.string()));
   return text;
+}
+
+Result<std::vector<TextLine>> read_text_lines(const std::filesystem::path& path, size_t longest) {
+  SUTURE_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, longest));
+  std::vector<TextLine> all;
+  std::istringstream lines(text);
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number)
+    if (line.find_first_not_of(" \t\r") != std::string::npos)
+      all.push_back({line, number, fmt::format("{}:{}", path.string(), number)});
+  return all;
 }
 
 }  // namespace suture

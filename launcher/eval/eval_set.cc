@@ -5,7 +5,6 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 #include <utility>
 
 #include "launcher/eval/answer_reading.h"
@@ -159,14 +158,10 @@ Result<EvalItem> read_item(const std::string& line, const std::string& where,
 }  // namespace
 
 Result<EvalSet> load_eval_set(const std::filesystem::path& path) {
-  SUTURE_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kMaxFileBytes));
+  SUTURE_ASSIGN_OR_RETURN(const auto lines, read_text_lines(path, kMaxFileBytes));
   EvalSet set{path.stem().string(), {}};
   std::set<std::string> ids;
-  std::istringstream lines(text);
-  std::string line;
-  for (int number = 1; std::getline(lines, line); ++number) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const std::string where = fmt::format("{}:{}", path.string(), number);
+  for (const auto& [line, number, where] : lines) {
     SUTURE_ASSIGN_OR_RETURN(EvalItem item,
                             read_item(line, where, fmt::format("{}:{}", set.name, number)));
     if (!set.items.empty() && set.items.front().task.index() != item.task.index())
