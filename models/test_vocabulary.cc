@@ -25,4 +25,11 @@ Vocabulary make_byte_vocabulary(const std::vector<std::string>& merges,
   return vocabulary;
 }
 
+Vocabulary make_chat_vocabulary(const std::vector<std::string>& merges) {
+  Vocabulary vocabulary = make_byte_vocabulary(
+      merges, {{"<|im_start|>", TokenKind::kControl}, {"<|im_end|>", TokenKind::kControl}});
+  vocabulary.eos_id = static_cast<int32_t>(vocabulary.pieces.size()) - 1;
+  return vocabulary;
+}
+
 }  // namespace suture

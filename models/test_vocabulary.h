@@ -14,4 +14,7 @@ namespace suture {
 Vocabulary make_byte_vocabulary(const std::vector<std::string>& merges,
                                 const std::vector<std::pair<std::string, TokenKind>>& extra = {});
 
+// The same with the tokens of the ChatML format, whose end of a turn is the end token.
+Vocabulary make_chat_vocabulary(const std::vector<std::string>& merges);
+
 }  // namespace suture

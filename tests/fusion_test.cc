@@ -14,13 +14,6 @@
 namespace suture {
 namespace {
 
-Vocabulary chat_vocabulary(const std::vector<std::string>& merges) {
-  Vocabulary vocabulary = make_byte_vocabulary(
-      merges, {{"<|im_start|>", TokenKind::kControl}, {"<|im_end|>", TokenKind::kControl}});
-  vocabulary.eos_id = static_cast<int32_t>(vocabulary.pieces.size()) - 1;
-  return vocabulary;
-}
-
 // A master of bytes; what the slave is, each test says.
 class FusionSystemTest : public testing::Test {
  protected:
@@ -63,8 +56,8 @@ class FusionSystemTest : public testing::Test {
     EXPECT_NE(silent, fused);
   }
 
-  const Vocabulary master_vocabulary_ = chat_vocabulary({});
-  const Vocabulary words_ = chat_vocabulary({"t h", "th e", "i n", "o n", "e r", "s y"});
+  const Vocabulary master_vocabulary_ = make_chat_vocabulary({});
+  const Vocabulary words_ = make_chat_vocabulary({"t h", "th e", "i n", "o n", "e r", "s y"});
   TestFolder folder_;
   const TemporaryFile master_;
   std::optional<TemporaryFile> slave_;

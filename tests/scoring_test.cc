@@ -15,13 +15,6 @@
 namespace suture {
 namespace {
 
-Vocabulary chat_vocabulary(const std::vector<std::string>& merges) {
-  Vocabulary vocabulary = make_byte_vocabulary(
-      merges, {{"<|im_start|>", TokenKind::kControl}, {"<|im_end|>", TokenKind::kControl}});
-  vocabulary.eos_id = static_cast<int32_t>(vocabulary.pieces.size()) - 1;
-  return vocabulary;
-}
-
 std::vector<float> logprobs(const ScoredContinuation& continuation) {
   std::vector<float> values;
   for (const ScoredToken& token : continuation.tokens) values.push_back(token.logprob);
@@ -38,9 +31,9 @@ std::vector<std::vector<float>> logprobs(const Scoring& scoring) {
 class ScoringTest : public testing::Test {
  protected:
   ScoringTest()
-      : master_(text_model({.vocabulary = chat_vocabulary({}), .n_layers = 4})),
-        twin_(text_model({.vocabulary = chat_vocabulary({}), .n_layers = 4, .seed = 3})),
-        stranger_(text_model({.vocabulary = chat_vocabulary({"t h", "th e", "i n", "o n"}),
+      : master_(text_model({.vocabulary = make_chat_vocabulary({}), .n_layers = 4})),
+        twin_(text_model({.vocabulary = make_chat_vocabulary({}), .n_layers = 4, .seed = 3})),
+        stranger_(text_model({.vocabulary = make_chat_vocabulary({"t h", "th e", "i n", "o n"}),
                               .n_layers = 4,
                               .seed = 3,
                               .theta = 5e5f})) {
