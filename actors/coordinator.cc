@@ -135,7 +135,7 @@ Status Coordinator::check_texts(const RunningRequest& running) const {
     const size_t index = index_of(text.slave);
     if (index == setup_.spec.models.size() || index == master_)
       return fail(ErrorCode::kInvalidArgument, "there is no such slave", text.slave);
-    const bool aligned = model(index).fusion.position == SlavePosition::kAligned;
+    const bool aligned = model(index).is_slave_at(SlavePosition::kAligned);
     if (aligned && (setup_.contexts[index].other_vocabulary ||
                     text.token_ids.size() != running.own_ids.size()))
       return fail(ErrorCode::kInvalidArgument,

@@ -204,8 +204,7 @@ class Coordinator {
   bool reads_for_request(const RunningRequest& running, size_t index) const;
   // Whether it reads the answer too, as that comes.
   bool follows(const RunningRequest& running, size_t index) const {
-    return model(index).fusion.position == SlavePosition::kAligned &&
-           !running.question.ring.empty();
+    return model(index).is_slave_at(SlavePosition::kAligned) && !running.question.ring.empty();
   }
   std::vector<AnswerRun> own_answers(const RunningRequest& running) const;
   std::vector<KvRoom> rooms_for(const RunningRequest& running) const;

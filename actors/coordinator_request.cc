@@ -67,7 +67,7 @@ Status Coordinator::add_source(RunningRequest& running, size_t index, MergeInput
                                std::vector<SourceLink>& links) {
   const ModelSpec& slave = model(index);
   const ModelContext& context = setup_.contexts[index];
-  const bool prefix = slave.fusion.position == SlavePosition::kPrefix;
+  const bool prefix = slave.is_slave_at(SlavePosition::kPrefix);
   const RequestText* text = prefix ? text_of(running, index) : nullptr;
   const auto& read_ids = text != nullptr ? text->token_ids : context.head_ids;
   const int64_t shared = text != nullptr ? text->shared_tokens : context.shared_tokens;

@@ -31,14 +31,13 @@ std::span<const int32_t> Coordinator::prompt_of(const RunningRequest& running, s
 }
 
 bool Coordinator::reads_for_request(const RunningRequest& running, size_t index) const {
-  return index != master_ && (model(index).fusion.position == SlavePosition::kAligned ||
-                              text_of(running, index) != nullptr);
+  return model(index).is_slave_at(SlavePosition::kAligned) || text_of(running, index) != nullptr;
 }
 
 KvRoom Coordinator::room_for(const RunningRequest& running, size_t index) const {
   const LaunchSpec& spec = setup_.spec;
   const ModelContext& context = setup_.contexts[index];
-  const bool prefix = index != master_ && model(index).fusion.position == SlavePosition::kPrefix;
+  const bool prefix = model(index).is_slave_at(SlavePosition::kPrefix);
   int64_t tokens = std::ssize(prompt_of(running, index));
   if (!prefix) tokens += running.question.max_tokens;
   if (!prefix && context.other_vocabulary) tokens = spec.max_seq_len;
@@ -102,7 +101,7 @@ ReadRequest Coordinator::own_reading(const RunningRequest& running, size_t index
   request.capacity = std::ssize(prompt);
   request.request = running.question.request;
   std::tie(request.head_key, request.head_entries) = read_before(running, index);
-  if (model(index).fusion.position == SlavePosition::kPrefix) return request;
+  if (model(index).is_slave_at(SlavePosition::kPrefix)) return request;
   request.capacity += running.question.max_tokens;
   request.follow_ring = running.question.ring;
   if (text_of(running, index) == nullptr) request.answers = own_answers(running);

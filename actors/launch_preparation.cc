@@ -206,8 +206,7 @@ std::vector<std::map<std::string, std::filesystem::path>> other_vocabularies(
 Status refuse_empty_slaves(const LaunchSpec& spec, const std::vector<ModelContext>& contexts) {
   for (size_t i = 0; i < spec.models.size(); ++i) {
     const ModelSpec& model = spec.models[i];
-    if (model.role == Role::kMaster || model.fusion.position != SlavePosition::kPrefix) continue;
-    if (model.documents_per_request) continue;
+    if (!model.is_slave_at(SlavePosition::kPrefix) || model.documents_per_request) continue;
     if (contexts[i].shared_tokens == std::ssize(contexts[i].head_ids))
       return fail(ErrorCode::kInvalidArgument, "the slave reads nothing that the master does not",
                   model.name, "give it documents or a system prompt of its own");

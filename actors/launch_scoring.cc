@@ -67,7 +67,7 @@ Result<std::vector<RequestText>> Launch::State::slave_texts(const SlaveTexts& te
   whole.insert(whole.end(), other.begin(), other.end());
   whole.insert(whole.end(), tail.begin() + question, tail.end());
   for (const ModelSpec& model : spec.models)
-    if (model.role == Role::kSlave && model.fusion.position == SlavePosition::kAligned)
+    if (model.is_slave_at(SlavePosition::kAligned))
       read.push_back({.slave = model.name, .token_ids = whole});
   return read;
 }

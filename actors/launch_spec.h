@@ -50,6 +50,11 @@ struct ModelSpec {
   RopeCrossing rope_crossing = RopeCrossing::kKeep;  // the master's
   FusionSpec fusion;                                 // slaves only
   OnFailure on_failure = OnFailure::kDegrade;
+
+  bool is_slave() const { return role == Role::kSlave; }
+  bool is_slave_at(SlavePosition position) const {
+    return is_slave() && fusion.position == position;
+  }
 };
 
 struct LaunchSpec {

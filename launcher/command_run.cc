@@ -84,8 +84,7 @@ Status override_documents(const RunOptions& options, LaunchSpec& spec) {
   std::set<std::string> seen;
   for (const GivenDocument& document : given) {
     const auto model = std::ranges::find(spec.models, document.slave, &ModelSpec::name);
-    if (model == spec.models.end() || model->role != Role::kSlave ||
-        model->fusion.position != SlavePosition::kPrefix)
+    if (model == spec.models.end() || !model->is_slave_at(SlavePosition::kPrefix))
       return fail(ErrorCode::kInvalidArgument, "no slave of this name reads documents",
                   document.slave, "name a slave with position = \"prefix\"");
     SUTURE_RETURN_IF_ERROR(read_text_file(document.file, kMaxDocumentBytes));

@@ -25,7 +25,7 @@ std::vector<std::string> documents_of(const EvalTask& task) {
 
 bool has_aligned_slaves(const LaunchSpec& topology) {
   return std::ranges::any_of(topology.models, [](const ModelSpec& model) {
-    return model.role == Role::kSlave && model.fusion.position == SlavePosition::kAligned;
+    return model.is_slave_at(SlavePosition::kAligned);
   });
 }
 
@@ -50,8 +50,7 @@ std::string with_context(const std::string& context, const std::string& question
 std::vector<SlaveDocuments> deal_documents(const LaunchSpec& topology, const EvalTask& task) {
   std::vector<SlaveDocuments> dealt;
   for (const ModelSpec& model : topology.models)
-    if (model.role == Role::kSlave && model.fusion.position == SlavePosition::kPrefix)
-      dealt.push_back({model.name, {}});
+    if (model.is_slave_at(SlavePosition::kPrefix)) dealt.push_back({model.name, {}});
   if (dealt.empty()) return dealt;
   std::vector<std::string> documents = documents_of(task);
   for (size_t i = 0; i < documents.size(); ++i)

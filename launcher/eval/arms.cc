@@ -18,11 +18,7 @@ constexpr std::array<std::pair<ArmKind, std::string_view>, 6> kNames = {{
     {ArmKind::kShuffled, "shuffled"},
 }};
 
-bool is_slave(const ModelSpec& model) { return model.role == Role::kSlave; }
-
-bool is_prefix_slave(const ModelSpec& model) {
-  return is_slave(model) && model.fusion.position == SlavePosition::kPrefix;
-}
+bool is_prefix_slave(const ModelSpec& model) { return model.is_slave_at(SlavePosition::kPrefix); }
 
 }  // namespace
 
@@ -76,7 +72,7 @@ std::vector<size_t> distinct_slaves(const LaunchSpec& topology) {
       return topology.models[other].path == model.path &&
              topology.models[other].system == model.system;
     });
-    if (is_slave(model) && !known) distinct.push_back(i);
+    if (model.is_slave() && !known) distinct.push_back(i);
   }
   return distinct;
 }
@@ -126,7 +122,7 @@ LaunchSpec arm_spec(const LaunchSpec& topology, const Arm& arm) {
       model.documents.clear();
       model.documents_per_request = true;
     }
-    if (!is_slave(model) || !arm.gain) continue;
+    if (!model.is_slave() || !arm.gain) continue;
     model.fusion.gain = *arm.gain;
     model.fusion.layer_gain.clear();
   }
