@@ -64,14 +64,16 @@ bool has_prefix_slaves(const LaunchSpec& topology) {
   return std::ranges::any_of(topology.models, is_prefix_slave);
 }
 
+bool answer_alike(const ModelSpec& a, const ModelSpec& b) {
+  return a.path == b.path && a.system == b.system;
+}
+
 std::vector<size_t> distinct_slaves(const LaunchSpec& topology) {
   std::vector<size_t> distinct;
   for (size_t i = 0; i < topology.models.size(); ++i) {
     const ModelSpec& model = topology.models[i];
-    const bool known = std::ranges::any_of(distinct, [&](size_t other) {
-      return topology.models[other].path == model.path &&
-             topology.models[other].system == model.system;
-    });
+    const bool known = std::ranges::any_of(
+        distinct, [&](size_t other) { return answer_alike(topology.models[other], model); });
     if (model.is_slave() && !known) distinct.push_back(i);
   }
   return distinct;

@@ -49,7 +49,9 @@ bool has_prefix_slaves(const LaunchSpec& topology);
 LaunchSpec alone_spec(const LaunchSpec& topology, size_t model);
 // The launch of an arm. The documents of its prefix slaves come with each item.
 LaunchSpec arm_spec(const LaunchSpec& topology, const Arm& arm);
-// A slave of each model file: whoever answers for it in a hand-off.
+// By themselves they give the same answers.
+bool answer_alike(const ModelSpec& a, const ModelSpec& b);
+// One slave of those that answer alike: whoever answers for them in a hand-off.
 std::vector<size_t> distinct_slaves(const LaunchSpec& topology);
 
 }  // namespace suture

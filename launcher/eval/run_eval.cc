@@ -118,6 +118,9 @@ class EvalRun {
   Result<Judgement> judge_item(const Subject& subject, const Arm& arm, size_t task, size_t index);
   Result<std::string> answer_of(const Subject& subject, size_t slave, size_t set, size_t index);
   std::vector<std::string> handed_answers(size_t set, size_t index) const;
+  int64_t answer_tokens(Metric metric) const {
+    return options_.max_tokens > 0 ? options_.max_tokens : default_answer_tokens(metric);
+  }
   const EvalTask& item(size_t set, size_t index) const {
     return sets_[set].items[samples_[set].items[index]].task;
   }
@@ -217,10 +220,7 @@ Status EvalRun::run_answers(const Subject& subject, const Step& step, size_t set
   return for_each(step.name, samples_[set].items.size(), [&](size_t index) -> Status {
     for (size_t slave = 0; slave < topology_.models.size(); ++slave) {
       const ModelSpec& model = topology_.models[slave];
-      const ModelSpec& answerer = topology_.models[*step.answerer];
-      if (model.role != Role::kSlave || model.path != answerer.path ||
-          model.system != answerer.system)
-        continue;
+      if (!model.is_slave() || !answer_alike(model, topology_.models[*step.answerer])) continue;
       auto answer = answer_of(subject, slave, set, index);
       if (!answer && answer.error().code != ErrorCode::kInvalidArgument)
         return tl::unexpected(answer.error());
@@ -261,8 +261,7 @@ Result<Judgement> EvalRun::judge_item(const Subject& subject, const Arm& arm, si
   const size_t set = set_of_[task];
   const Metric metric = result_.tasks[task].metric;
   JudgeOptions options{.ask = {}, .sandbox = surroundings_.sandbox};
-  options.ask.max_tokens =
-      options_.max_tokens > 0 ? options_.max_tokens : default_answer_tokens(metric);
+  options.ask.max_tokens = answer_tokens(metric);
   const ArmInput input = arm_input(topology_, arm, item(set, index), other_item(set, index),
                                    handed_answers(set, index));
   return judge(subject, metric, input, options);
@@ -278,9 +277,7 @@ Result<std::string> EvalRun::answer_of(const Subject& subject, size_t slave, siz
       context = fmt::format("{}", fmt::join(dealt.texts, "\n\n"));
   AskOptions ask;
   ask.text = with_context(context, question_text(task));
-  ask.max_tokens = options_.max_tokens;
-  if (ask.max_tokens == 0)
-    ask.max_tokens = default_answer_tokens(metrics_of(sets_[set], options_).front());
+  ask.max_tokens = answer_tokens(metrics_of(sets_[set], options_).front());
   SUTURE_ASSIGN_OR_RETURN(Answer answer, subject.ask(ask));
   if (ended_early(answer.reason))
     return fail(ErrorCode::kCancelled, "the answer was interrupted", "eval");
