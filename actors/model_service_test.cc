@@ -3,195 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstring>
 #include <future>
-#include <limits>
 #include <numeric>
 #include <span>
 
-#include "actors/engine_thread.h"
-#include "base/mapping.h"
-#include "bus/broker.h"
+#include "actors/test_model_service.h"
 #include "bus/slab_figures.h"
 #include "bus/stream_reader.h"
 #include "bus/token_ring.h"
-#include "models/safetensors.h"
 
-namespace suture {
+namespace suture::model_service_test {
 namespace {
-
-constexpr float kOff = -std::numeric_limits<float>::infinity();
-const std::filesystem::path kTiny = std::filesystem::path(SUTURE_TEST_DATA_DIR) / "tiny" / "llama";
-
-std::vector<int32_t> golden_ids(const std::string& name,
-                                const std::filesystem::path& folder = kTiny,
-                                const std::string& golden_file = "golden") {
-  const Mapping file = Mapping::file(folder / (golden_file + ".safetensors")).value();
-  const SafetensorsFile golden = SafetensorsFile::parse(file.bytes(), "golden").value();
-  const std::span<const std::byte> data = golden.find(name)->data;
-  std::vector<int64_t> wide(data.size() / sizeof(int64_t));
-  std::memcpy(wide.data(), data.data(), data.size());
-  return {wide.begin(), wide.end()};
-}
-
-// One model with its engine thread, as in a process of its own.
-struct Process {
-  std::unique_ptr<ModelService> service;
-  std::unique_ptr<EngineThread> engine = std::make_unique<EngineThread>(*service);
-
-  template <typename Job>
-  auto run(Job job) {
-    auto task = std::make_shared<std::packaged_task<decltype(job())()>>(std::move(job));
-    engine->post([task] { (*task)(); });
-    return task->get_future();
-  }
-  std::future<ReadDone> read(uint64_t key) {
-    auto done = std::make_shared<std::promise<ReadDone>>();
-    run([this, key, done] {
-      service->read(key, [done](ReadDone read) { done->set_value(std::move(read)); });
-    });
-    return done->get_future();
-  }
-  std::future<GenerateDone> generate(GenerateRequest request) {
-    auto done = std::make_shared<std::promise<GenerateDone>>();
-    run([this, request = std::move(request), done] {
-      service->generate(request, [done](GenerateDone end) { done->set_value(std::move(end)); });
-    });
-    return done->get_future();
-  }
-};
-
-class ModelServiceTest : public testing::Test {
- protected:
-  void SetUp() override {
-    BrokerOptions options;
-    options.secret = "secret";
-    broker_ = Broker::start(std::move(options)).value();
-    client_ = BrokerClient::connect(broker_->address(), "secret", "test").value();
-    master_ = start("master", Role::kMaster);
-    slave_ = start("slave", Role::kSlave);
-  }
-  void TearDown() override {
-    for (Process* process : {&master_, &slave_}) {
-      process->service->stop();
-      process->engine.reset();
-    }
-  }
-
-  Process start(const std::string& name, Role role, const std::filesystem::path& path = kTiny,
-                RopeCrossing crossing = RopeCrossing::kKeep) {
-    auto peer = BrokerClient::connect(broker_->address(), "secret", name).value();
-    ModelLoad load;
-    load.name = name;
-    load.role = role;
-    load.path = path;
-    load.rope_crossing = crossing;
-    load.max_seq_len = 128;
-    load.max_sequences = 2;
-    return {ModelService::load(load, std::move(peer)).value()};
-  }
-
-  std::shared_ptr<TokenRing> open_ring(const std::string& name, uint32_t capacity = 64) {
-    auto ring = TokenRing::create(capacity).value();
-    EXPECT_TRUE(client_->publish_ring(name, ring->fd()));
-    return ring;
-  }
-
-  // Reads `ids` on the slave and gives the stream; the reading goes on behind it.
-  StreamRef read_on_slave(std::vector<int32_t> ids, uint64_t key, const std::string& ring = "") {
-    const ReadRequest request{key, std::move(ids), 100, ring};
-    ModelService& service = *slave_.service;
-    const ReadOpened opened =
-        slave_.run([&service, request] { return service.open(request); }).get();
-    EXPECT_FALSE(opened.outcome.failed) << opened.outcome.what;
-    slave_read_ = slave_.read(key);
-    return opened.stream;
-  }
-
-  GenerateRequest request(std::vector<int32_t> own, int64_t max_tokens) {
-    GenerateRequest request;
-    request.request = 1;
-    request.own = {{0, 0}};
-    request.first_new_position = std::ssize(own);
-    request.token_ids = std::move(own);
-    request.max_tokens = max_tokens;
-    request.ring = "ring";
-    return request;
-  }
-
-  // The last `scored` tokens of the prompt.
-  GenerateRequest scoring(int64_t scored) {
-    GenerateRequest scoring = request(prompt_, 0);
-    scoring.ring.clear();
-    scoring.scored_tokens = scored;
-    return scoring;
-  }
-
-  std::future<GenerateDone> generate(const GenerateRequest& request) {
-    return master_.generate(request);
-  }
-
-  std::vector<int32_t> tokens(const std::shared_ptr<TokenRing>& ring) {
-    std::vector<int32_t> ids;
-    TokenRingReader reader(ring);
-    while (true) {
-      const auto next = reader.try_next();
-      if (!next || !next->has_value()) return ids;
-      ids.push_back((*next)->id);
-    }
-  }
-
-  // Whole run with all credit granted.
-  std::vector<int32_t> answer(const GenerateRequest& request, GenerateDone* done = nullptr) {
-    return answer_into(open_ring(request.ring), request, done);
-  }
-  std::vector<int32_t> answer_into(const std::shared_ptr<TokenRing>& ring,
-                                   const GenerateRequest& request, GenerateDone* done = nullptr) {
-    ring->grant(ring->capacity());
-    const GenerateDone result = generate(request).get();
-    EXPECT_FALSE(result.outcome.failed) << result.outcome.what;
-    if (done != nullptr) *done = result;
-    EXPECT_TRUE(client_->withdraw_ring(request.ring));
-    return tokens(ring);
-  }
-
-  // A source that takes entries [begin, end) of a prefix at the same positions.
-  SourceLink prefix(const StreamRef& stream, int64_t begin, int64_t end, float gain = 0) const {
-    PlannedSegment segment;
-    segment.begin = begin;
-    segment.end = end;
-    return {
-        "slave",  stream, {segment}, false, std::vector<uint32_t>(3, std::bit_cast<uint32_t>(gain)),
-        {0, 1, 2}};
-  }
-  SourceLink aligned(const StreamRef& stream, int64_t lag, float gain) const {
-    PlannedSegment segment;
-    segment.position = SlavePosition::kAligned;
-    segment.end = PlannedSegment::kOpenEnd;
-    segment.lag = lag;
-    return {
-        "slave",  stream, {segment}, false, std::vector<uint32_t>(3, std::bit_cast<uint32_t>(gain)),
-        {0, 1, 2}};
-  }
-
-  // The first tokens after 12 of the prompt, up to one that has not come before.
-  std::vector<int32_t> greedy_of_twelve() {
-    std::vector<int32_t> ids = answer(request({prompt_.begin(), prompt_.begin() + 12}, 8));
-    auto last = ids.end() - 1;
-    while (std::find(ids.begin(), last, *last) != last) --last;
-    return {ids.begin(), last + 1};
-  }
-
-  std::unique_ptr<Broker> broker_;
-  std::unique_ptr<BrokerClient> client_;
-  Process master_{nullptr, nullptr};
-  Process slave_{nullptr, nullptr};
-  std::future<ReadDone> slave_read_;
-  const std::vector<int32_t> prompt_ = golden_ids("input_ids");
-  const std::vector<int32_t> greedy_ = golden_ids("greedy_ids");
-};
 
 TEST_F(ModelServiceTest, AloneItGivesTheReferenceTokens) {
   GenerateDone done;
@@ -463,91 +285,6 @@ TEST_F(ModelServiceTest, TheLimitOfTheRopeIsCrossedAsAsked) {
               golden_ids("recompute_greedy_ids", path, golden));
 }
 
-// By the definition, from the logits of every row of the text.
-TEST_F(ModelServiceTest, AGivenContinuationIsScored) {
-  const auto model = LanguageModel::load(kTiny, {}).value();
-  const auto cache = model->make_cache(64).value();
-  std::vector<double> logprobs;
-  std::vector<bool> best;
-  PrefillArgs args;
-  args.token_ids = prompt_;
-  args.cache = cache.get();
-  args.on_logits = [&](int64_t row, const float* logits) -> Status {
-    if (row + 1 == std::ssize(prompt_)) return {};
-    const std::span<const float> all(logits, static_cast<size_t>(model->config().vocab_size));
-    double sum = 0;
-    for (const float logit : all) sum += std::exp(static_cast<double>(logit));
-    const float logit = all[static_cast<size_t>(prompt_[static_cast<size_t>(row) + 1])];
-    logprobs.push_back(logit - std::log(sum));
-    best.push_back(logit == *std::ranges::max_element(all));
-    return {};
-  };
-  ASSERT_TRUE(model->prefill(args));
-
-  for (const int64_t scored : {int64_t{1}, int64_t{7}, std::ssize(prompt_) - 1}) {
-    const GenerateDone done = generate(scoring(scored)).get();
-    ASSERT_FALSE(done.outcome.failed) << done.outcome.what;
-    ASSERT_EQ(std::ssize(done.scores), scored);
-    for (int64_t i = 0; i < scored; ++i) {
-      const auto row = logprobs.size() - static_cast<size_t>(scored - i);
-      EXPECT_NEAR(done.scores[static_cast<size_t>(i)].logprob(), logprobs[row], 1e-5) << row;
-      EXPECT_EQ(done.scores[static_cast<size_t>(i)].best, best[row]) << row;
-    }
-    EXPECT_EQ(done.figures.decoded_tokens, 0);
-  }
-  EXPECT_TRUE(std::ranges::count(best, true) < std::ssize(best));
-}
-
-TEST_F(ModelServiceTest, ScoresAreTheSameAfterAKeptTextAndBesideASilentSlave) {
-  GenerateRequest whole = scoring(7);
-  whole.keep_key = 60;
-  const GenerateDone done = generate(whole).get();
-  ASSERT_EQ(done.scores.size(), 7u);
-  GenerateRequest next = scoring(7);
-  next.head_key = 60;
-  next.head_entries = std::ssize(prompt_) - 8;
-  const GenerateDone again = generate(next).get();
-  EXPECT_EQ(again.scores, done.scores);
-  EXPECT_EQ(again.figures.prompt_tokens, 8);
-
-  const StreamRef stream = read_on_slave(prompt_, 10);
-  next.sources = {aligned(stream, 1, kOff)};
-  EXPECT_EQ(generate(next).get().scores, done.scores);
-  GenerateRequest stitched = scoring(7);
-  stitched.sources = {aligned(stream, 1, 0.5f)};
-  EXPECT_NE(generate(stitched).get().scores, done.scores);
-}
-
-// The text is read again without it: what it gave to the first rows must not show.
-TEST_F(ModelServiceTest, ScoresOfATextThatLostItsSlaveAreThoseWithoutIt) {
-  const std::vector<int32_t> part(prompt_.begin(), prompt_.end() - 4);
-  const StreamRef stream = read_on_slave(part, 10);
-  slave_read_.wait();
-  GenerateRequest stitched = scoring(7);
-  stitched.sources = {aligned(stream, 1, 0.5f)};
-  auto running = generate(stitched);
-  slave_.run([&] { slave_.service->drop(10); }).get();  // the last rows never come
-  const GenerateDone done = running.get();
-  ASSERT_FALSE(done.outcome.failed) << done.outcome.what;
-  EXPECT_EQ(done.degraded.size(), 1u);
-  EXPECT_EQ(done.scores, generate(scoring(7)).get().scores);
-}
-
-TEST_F(ModelServiceTest, ScoringThatCannotBeIsRefused) {
-  GenerateRequest too_many = scoring(std::ssize(prompt_));
-  EXPECT_EQ(generate(too_many).get().outcome.code, ErrorCode::kInvalidArgument);
-  GenerateRequest generating = scoring(3);
-  generating.max_tokens = 4;
-  EXPECT_EQ(generate(generating).get().outcome.code, ErrorCode::kInvalidArgument);
-  GenerateRequest late = scoring(3);
-  late.head_key = 60;
-  late.head_entries = std::ssize(prompt_) - 3;  // the row before them would be missing
-  EXPECT_EQ(generate(late).get().outcome.code, ErrorCode::kInvalidArgument);
-  GenerateRequest no_ring = request(prompt_, 4);
-  no_ring.ring.clear();
-  EXPECT_EQ(generate(no_ring).get().outcome.code, ErrorCode::kInvalidArgument);
-}
-
 TEST_F(ModelServiceTest, ARequestThatDoesNotFitIsRefusedWithNumbers) {
   const auto ring = open_ring("ring");
   const GenerateDone done = generate(request(prompt_, 1000)).get();
@@ -585,4 +322,4 @@ TEST_F(ModelServiceTest, WhoeverWatchesSeesTheWork) {
 }
 
 }  // namespace
-}  // namespace suture
+}  // namespace suture::model_service_test
