@@ -202,6 +202,7 @@ class Coordinator {
   // What the model reads of the request: that, or the master's prompt.
   std::span<const int32_t> prompt_of(const RunningRequest& running, size_t index) const;
   bool reads_for_request(const RunningRequest& running, size_t index) const;
+  bool is_left_out(size_t index) const;
   // Whether it reads the answer too, as that comes.
   bool follows(const RunningRequest& running, size_t index) const {
     return model(index).is_slave_at(SlavePosition::kAligned) && !running.question.ring.empty();

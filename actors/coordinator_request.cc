@@ -65,6 +65,7 @@ Result<GenerateRequest> Coordinator::generation(RunningRequest& running) {
 // A slave that is not there any more keeps its place, with a link that has no stream.
 Status Coordinator::add_source(RunningRequest& running, size_t index, MergeInput& input,
                                std::vector<SourceLink>& links) {
+  if (is_left_out(index)) return {};
   const ModelSpec& slave = model(index);
   const ModelContext& context = setup_.contexts[index];
   const bool prefix = slave.is_slave_at(SlavePosition::kPrefix);

@@ -31,7 +31,15 @@ std::span<const int32_t> Coordinator::prompt_of(const RunningRequest& running, s
 }
 
 bool Coordinator::reads_for_request(const RunningRequest& running, size_t index) const {
+  if (is_left_out(index)) return false;
   return model(index).is_slave_at(SlavePosition::kAligned) || text_of(running, index) != nullptr;
+}
+
+// A silent prefix slave still holds its place among the positions; an aligned one has none, and
+// would only read and be waited for.
+bool Coordinator::is_left_out(size_t index) const {
+  const ModelSpec& slave = model(index);
+  return slave.is_slave_at(SlavePosition::kAligned) && slave.fusion.is_silent();
 }
 
 KvRoom Coordinator::room_for(const RunningRequest& running, size_t index) const {

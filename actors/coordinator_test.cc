@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <vector>
 
 #include "actors/test_coordinator.h"
@@ -121,6 +122,26 @@ TEST(CoordinatorPolicyTest, AnAlignedSlaveOfAnotherVocabularyReadsTheMastersText
   // Head 2, document 3: the first row of the question, at position 5, sees 3 own tokens, 3 of the
   // document and 2 of the twin; each row after it 2 more.
   EXPECT_EQ(request.stitch_end, 7);
+}
+
+// Nothing of an aligned slave would reach the answer, not even its end.
+TEST(CoordinatorPolicyTest, AnAlignedSlaveThatNoLayerListensToIsLeftAlone) {
+  CoordinatorSetup with_silent = setup();
+  with_silent.spec.models[2].fusion.gain = -std::numeric_limits<double>::infinity();
+  with_silent.spec.models[2].on_failure = OnFailure::kFail;
+  Coordinator coordinator(with_silent);
+  coordinator.joined("m");
+  coordinator.joined("doc");
+  const auto contexts = of_type<ReadRequest>(coordinator.joined("twin"));
+  ASSERT_EQ(contexts.size(), 2u);
+  coordinator.read_opened("m", opened(contexts[0].second.key, "m"));
+  coordinator.peer_ended({"twin", "process exited"});
+  EXPECT_TRUE(of_type<ReadRequest>(coordinator.ask(question())).empty());
+  const auto requests = of_type<GenerateRequest>(
+      coordinator.read_opened("doc", opened(contexts[1].second.key, "doc")));
+  ASSERT_EQ(requests.size(), 1u);
+  ASSERT_EQ(requests[0].second.sources.size(), 1u);
+  EXPECT_EQ(requests[0].second.sources[0].name, "doc");
 }
 
 TEST_F(CoordinatorTest, CancellingReachesWhoeverWorks) {

@@ -1,7 +1,9 @@
 // What a launch is made of: the topology file after validation, as plain data.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -31,6 +33,12 @@ struct FusionSpec {
   int64_t lag = 1;                 // aligned only
   LayerMapSpec layer_map;
   NormSource norm = NormSource::kOwn;
+
+  // No layer listens to the slave.
+  bool is_silent() const {
+    const auto off = [](double log_gain) { return std::isinf(log_gain); };  // +inf is refused
+    return layer_gain.empty() ? off(gain) : std::ranges::all_of(layer_gain, off);
+  }
 };
 
 struct ModelSpec {

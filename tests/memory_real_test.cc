@@ -27,15 +27,18 @@ uint64_t rollup_bytes(pid_t pid, const std::string& field) {
   return 0;
 }
 
-// K/V lies in memory files: what they occupy, each once, whoever maps how much of it.
-uint64_t memory_file_bytes(pid_t pid, std::set<ino_t>& seen) {
+// What memory files occupy (weights, and K/V in those named kSlabs), each once, whoever maps how
+// much of it.
+constexpr const char* kSlabs = "memfd:suture-payload";
+
+uint64_t memory_file_bytes(pid_t pid, std::set<ino_t>& seen, const std::string& name) {
   uint64_t bytes = 0;
   const std::string folder = "/proc/" + std::to_string(pid) + "/fd";
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     std::error_code gone;
     const std::string target = std::filesystem::read_symlink(entry.path(), gone).string();
     struct stat info {};
-    if (gone || target.find("memfd:") == std::string::npos ||
+    if (gone || target.find(name) == std::string::npos ||
         ::stat(entry.path().c_str(), &info) != 0 || !seen.insert(info.st_ino).second)
       continue;
     bytes += static_cast<uint64_t>(info.st_blocks) * 512;
@@ -43,16 +46,27 @@ uint64_t memory_file_bytes(pid_t pid, std::set<ino_t>& seen) {
   return bytes;
 }
 
-// Private memory, each process's share of mapped files, and memory files.
-uint64_t real_bytes(const RunningLaunch& launch) {
+std::vector<pid_t> processes_of(const RunningLaunch& launch) {
   std::vector<pid_t> pids = launch.workers();
   pids.push_back(launch.pid());
+  return pids;
+}
+
+// Private memory, each process's share of mapped files, and memory files.
+uint64_t real_bytes(const RunningLaunch& launch) {
   std::set<ino_t> seen;
   uint64_t bytes = 0;
-  for (const pid_t pid : pids)
+  for (const pid_t pid : processes_of(launch))
     bytes += rollup_bytes(pid, "Pss_Anon") + rollup_bytes(pid, "Pss_File") +
-             memory_file_bytes(pid, seen);
+             memory_file_bytes(pid, seen, "memfd:");
   return bytes;
+}
+
+uint64_t bytes_without_slabs(const RunningLaunch& launch) {
+  std::set<ino_t> seen;
+  uint64_t slabs = 0;
+  for (const pid_t pid : processes_of(launch)) slabs += memory_file_bytes(pid, seen, kSlabs);
+  return real_bytes(launch) - slabs;
 }
 
 class MemoryRealTest : public testing::Test {
@@ -123,6 +137,25 @@ TEST_F(MemoryRealTest, ThreeProcessesThatReadDocuments) {
   check_topology("qwen2.5-coder-1.5b-instruct",
                  std::filesystem::path(SUTURE_SOURCE_DIR) / "examples" / "parallel-documents.toml",
                  3);
+}
+
+// The weights are there once: what a slave adds, its slab apart, is below 15 % of the file.
+TEST_F(MemoryRealTest, SlavesOfTheSameFileAddLittle) {
+  const std::string model = "qwen2.5-coder-1.5b-instruct";
+  if (!is_there(model)) GTEST_SKIP() << "suture models pull " << model;
+  const auto without = [&](const std::filesystem::path& topology) {
+    return bytes_without_slabs(RunningLaunch(topology, "memory"));
+  };
+  const uint64_t one = without(write_topology(model, ""));
+  const uint64_t three =
+      without(std::filesystem::path(SUTURE_SOURCE_DIR) / "examples" / "parallel-documents.toml");
+  const uint64_t file =
+      std::filesystem::file_size(cached_model_path(*find_model(model), model_cache_folder()));
+  const double share = static_cast<double>(three - one) / 2 / static_cast<double>(file);
+  std::printf("one process %.0f MB, three %.0f MB: each slave adds %.1f %% of the file\n",
+              static_cast<double>(one) / 1e6, static_cast<double>(three) / 1e6, share * 100);
+  EXPECT_GT(share, 0);
+  EXPECT_LT(share, 0.15);
 }
 
 // Refused before anything is loaded; the proposed setting is accepted.
