@@ -1,7 +1,6 @@
 #include "actors/launch_processes.h"
 
 #include <fmt/format.h>
-#include <openssl/rand.h>
 #include <spdlog/spdlog.h>
 
 #include <caf/all.hpp>
@@ -10,6 +9,7 @@
 
 #include "actors/caf_system.h"
 #include "actors/coordinator_actor.h"
+#include "actors/launch_secret.h"
 #include "actors/model_actor.h"
 #include "bus/stream_reader.h"
 
@@ -17,15 +17,6 @@ namespace suture {
 namespace {
 
 constexpr const char* kLauncherName = "launcher";
-
-Result<std::string> random_secret() {
-  unsigned char bytes[32];
-  if (RAND_bytes(bytes, sizeof bytes) != 1)
-    return fail(ErrorCode::kIo, "no random bytes for the launch's secret", "launch");
-  std::string text;
-  for (const unsigned char byte : bytes) text += fmt::format("{:02x}", byte);
-  return text;
-}
 
 ModelLoad model_load(const LaunchSpec& spec, const PreparedLaunch& prepared, size_t index,
                      bool trace) {
@@ -134,7 +125,7 @@ Status LaunchProcesses::start() {
 }
 
 Status LaunchProcesses::start_broker() {
-  SUTURE_ASSIGN_OR_RETURN(secret_, random_secret());
+  SUTURE_ASSIGN_OR_RETURN(secret_, random_launch_secret());
   BrokerOptions broker;
   broker.secret = secret_;
   broker.rights = peer_rights(spec_);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "base/check.h"
 #include "base/parallel.h"
@@ -138,6 +139,24 @@ MatrixView<const double> Gram::cross_products(int32_t layer, int32_t target_laye
   const int64_t width = shape_.target_width;
   return {strip.cross.data() + (target_layer - strip.targets.first) * width, shape_.source_width,
           width, strip.targets.count * width};
+}
+
+void Gram::add(const Gram& other) {
+  SUTURE_CHECK(shape_ == other.shape_, "moments of two shapes");
+  n_rows_ += other.n_rows_;
+  const auto to = storage();
+  const auto from = other.storage();
+  for (size_t i = 0; i < to.size(); ++i)
+    std::ranges::transform(to[i], from[i], to[i].begin(), std::plus<>());
+}
+
+std::vector<std::span<const double>> Gram::storage() const {
+  std::vector<std::span<const double>> all = {source_sums_, target_sums_, target_squares_};
+  for (const Strip& strip : strips_) {
+    all.emplace_back(strip.products);
+    all.emplace_back(strip.cross);
+  }
+  return all;
 }
 
 std::vector<std::span<double>> Gram::storage() {

@@ -55,6 +55,8 @@ class Gram {
   // be given relative to a point near their mean: K often has constant parts far larger than what
   // varies.
   void add(const RowPairs& pairs, int threads);
+  // The rows of another object of the same shape.
+  void add(const Gram& other);
 
   const FitShape& shape() const { return shape_; }
   int64_t n_rows() const { return n_rows_; }
@@ -70,6 +72,7 @@ class Gram {
 
   // All state beside the shape, for saving it and taking it up again.
   std::vector<std::span<double>> storage();
+  std::vector<std::span<const double>> storage() const;
   void set_n_rows(int64_t n_rows) { n_rows_ = n_rows; }
 
  private:

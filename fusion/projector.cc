@@ -97,6 +97,12 @@ Status check_fit(const FitParameters& fit) {
                            file.sha256.find_first_not_of("0123456789abcdef") == std::string::npos;
     if (!is_digest) return invalid("a digest that is none, of " + file.name, where);
   }
+  for (const HeldOutKind& kind : fit.held_out_kinds) {
+    SUTURE_RETURN_IF_ERROR(check_name(kind.kind, where));
+    if (kind.texts < 0 || kind.tokens < 0) return invalid("a count below 0", where);
+    if (!all_finite({kind.key_r2, kind.key_mse, kind.value_r2, kind.value_mse}))
+      return invalid("R2 or MSE of a kind is not finite", where);
+  }
   return {};
 }
 

@@ -71,6 +71,21 @@ struct FitFile {
   bool operator==(const FitFile&) const = default;
 };
 
+// How well the maps do on the held-out texts of one kind.
+struct HeldOutKind {
+  std::string kind;    // "code, python"
+  int64_t texts = 0;   // pieces of at most the fit's tokens each
+  int64_t tokens = 0;  // pairs of rows
+  // Means over the target's layers: share of the variance of that kind's rows that is explained,
+  // and squared error of an element.
+  double key_r2 = 0;
+  double key_mse = 0;
+  double value_r2 = 0;
+  double value_mse = 0;
+
+  bool operator==(const HeldOutKind&) const = default;
+};
+
 struct FitParameters {
   int64_t texts = 0;
   int64_t held_out_texts = 0;
@@ -78,6 +93,7 @@ struct FitParameters {
   int64_t skipped_tokens = 0;  // the first ones of each text, which took no part
   uint64_t seed = 0;
   std::vector<FitFile> files;
+  std::vector<HeldOutKind> held_out_kinds;
 
   bool operator==(const FitParameters&) const = default;
 };

@@ -1,20 +1,17 @@
 #include "fusion/projector_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
 #include <functional>
 #include <string_view>
 #include <utility>
 
 #include "base/mapping.h"
+#include "base/new_file.h"
 #include "base/sha256.h"
-#include "base/unique_fd.h"
 #include "fusion/projector_header.h"
 
 namespace suture {
@@ -72,53 +69,6 @@ Status for_all_numbers(const Projector& projector, const Sink& sink) {
   }
   return {};
 }
-
-// A file that takes the place of another one once it is whole.
-class NewFile {
- public:
-  explicit NewFile(std::filesystem::path path)
-      : path_(std::move(path)),
-        unfinished_(fmt::format("{}.unfinished-{}", path_.string(), ::getpid())),
-        fd_(::open(unfinished_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
-                   0666)) {}
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
-  ~NewFile() {
-    if (fd_.valid()) ::unlink(unfinished_.c_str());
-  }
-
-  Status check_open() const { return fd_.valid() ? Status() : failed("cannot create"); }
-
-  Status write(Bytes bytes) {
-    while (!bytes.empty()) {
-      const ssize_t written = ::write(fd_.get(), bytes.data(), bytes.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) return failed("cannot write");
-      bytes = bytes.subspan(static_cast<size_t>(written));
-    }
-    return {};
-  }
-
-  // On the disk before it has its name.
-  Status finish() {
-    if (::fsync(fd_.get()) != 0) return failed("cannot write");
-    if (::rename(unfinished_.c_str(), path_.c_str()) != 0) return failed("cannot replace");
-    fd_.reset();
-    const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
-    const UniqueFd parent(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (parent.valid()) ::fsync(parent.get());  // not every file system can
-    return {};
-  }
-
- private:
-  tl::unexpected<Error> failed(std::string_view what) const {
-    return fail_errno(what, errno, path_.string());
-  }
-
-  std::filesystem::path path_;
-  std::string unfinished_;
-  UniqueFd fd_;
-};
 
 Status write_front(NewFile& file, Bytes header) {
   Prelude prelude = {};
@@ -257,8 +207,7 @@ Status write_projector(const std::filesystem::path& path, const Projector& proje
   if (header.size() > kMaxHeaderBytes)
     return fail(ErrorCode::kInvalidArgument, fmt::format("a header of {} bytes", header.size()),
                 path.string(), "fit it to fewer files");
-  NewFile file(path);
-  SUTURE_RETURN_IF_ERROR(file.check_open());
+  SUTURE_ASSIGN_OR_RETURN(NewFile file, NewFile::create(path));
   SUTURE_RETURN_IF_ERROR(write_front(file, header));
   SUTURE_RETURN_IF_ERROR(
       for_all_numbers(projector, [&file](Bytes bytes) { return file.write(bytes); }));

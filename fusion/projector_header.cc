@@ -40,6 +40,16 @@ void write_map(schema::LinearMap::Builder message, const LinearMap& map) {
   message.setMse(map.mse);
 }
 
+void write_kind(schema::HeldOutKind::Builder message, const HeldOutKind& kind) {
+  message.setKind(text(kind.kind));
+  message.setTexts(static_cast<uint64_t>(kind.texts));
+  message.setTokens(static_cast<uint64_t>(kind.tokens));
+  message.setKeyR2(kind.key_r2);
+  message.setKeyMse(kind.key_mse);
+  message.setValueR2(kind.value_r2);
+  message.setValueMse(kind.value_mse);
+}
+
 void write_fit(schema::FitParameters::Builder message, const FitParameters& fit) {
   message.setTexts(static_cast<uint64_t>(fit.texts));
   message.setHeldOutTexts(static_cast<uint64_t>(fit.held_out_texts));
@@ -51,6 +61,8 @@ void write_fit(schema::FitParameters::Builder message, const FitParameters& fit)
     files[i].setName(text(fit.files[i].name));
     files[i].setSha256(text(fit.files[i].sha256));
   }
+  auto kinds = message.initHeldOutKinds(list_size(fit.held_out_kinds.size()));
+  for (unsigned i = 0; i < kinds.size(); ++i) write_kind(kinds[i], fit.held_out_kinds[i]);
 }
 
 void write_context(schema::EvidenceContext::Builder message, const EvidenceContext& context) {
@@ -114,6 +126,16 @@ Status read_fit(schema::FitParameters::Reader message, FitParameters& fit) {
   fit.seed = message.getSeed();
   for (const auto file : message.getFiles())
     fit.files.push_back({to_string(file.getName()), to_string(file.getSha256())});
+  for (const auto part : message.getHeldOutKinds()) {
+    HeldOutKind& kind = fit.held_out_kinds.emplace_back();
+    kind.kind = to_string(part.getKind());
+    SUTURE_RETURN_IF_ERROR(read_count(part.getTexts(), "texts of a kind", kind.texts));
+    SUTURE_RETURN_IF_ERROR(read_count(part.getTokens(), "tokens of a kind", kind.tokens));
+    kind.key_r2 = part.getKeyR2();
+    kind.key_mse = part.getKeyMse();
+    kind.value_r2 = part.getValueR2();
+    kind.value_mse = part.getValueMse();
+  }
   return {};
 }
 

@@ -62,7 +62,14 @@ class TestProjector {
                  .tokens = 20480,
                  .skipped_tokens = 4,
                  .seed = 7,
-                 .files = {{"calibration.jsonl", std::string(64, 'a')}}};
+                 .files = {{"calibration.jsonl", std::string(64, 'a')}},
+                 .held_out_kinds = {{.kind = "maths",
+                                     .texts = 8,
+                                     .tokens = 4064,
+                                     .key_r2 = 0.75,
+                                     .key_mse = 0.5,
+                                     .value_r2 = 0.625,
+                                     .value_mse = 0.25}}};
     value.evidence = ProjectorEvidence{.sink = 4, .reread = 32, .continued = 96, .contexts = {}};
     value.evidence->contexts.push_back(
         {.tokens = 512,

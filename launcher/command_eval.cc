@@ -90,12 +90,6 @@ Result<StartedSubject> start_subject(const LaunchSpec& spec, bool force,
   return subject;
 }
 
-std::string duration_text(double seconds) {
-  if (seconds < 90) return fmt::format("{:.0f} s", seconds);
-  if (seconds < 5400) return fmt::format("{:.0f} min", seconds / 60);
-  return fmt::format("{:.1f} h", seconds / 3600);
-}
-
 // Where the report goes is tried before hours are spent on it.
 Status check_report_file(const std::string& file) {
   if (file.empty() || std::ofstream(file, std::ios::app)) return {};

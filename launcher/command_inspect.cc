@@ -5,13 +5,16 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "fusion/projector_file.h"
 #include "launcher/download.h"
+#include "launcher/fit/projector_report.h"
 #include "launcher/token_input.h"
 #include "models/checkpoint.h"
 
@@ -171,7 +174,18 @@ json json_report(const Checkpoint& checkpoint, bool all_tensors) {
   return report;
 }
 
+CommandResult inspect_projector(const std::filesystem::path& path, bool as_json) {
+  SUTURE_ASSIGN_OR_RETURN(const Projector projector, read_projector(path));
+  if (as_json)
+    print_json(projector_json(projector));
+  else
+    fmt::print("{}", projector_report(projector));
+  return kExitOk;
+}
+
 CommandResult run_inspect(const std::string& model, bool all_tensors, bool as_json) {
+  if (std::filesystem::path(model).extension() == ".suture")
+    return inspect_projector(model, as_json);
   SUTURE_ASSIGN_OR_RETURN(const auto path, resolve_model(model));
   SUTURE_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::open(path));
   if (as_json)
@@ -186,11 +200,11 @@ CommandResult run_inspect(const std::string& model, bool all_tensors, bool as_js
 void add_inspect_command(CLI::App& app, CommandContext& context) {
   auto model = std::make_shared<std::string>();
   auto all_tensors = std::make_shared<bool>(false);
-  CLI::App* command =
-      app.add_subcommand("inspect", "Configuration, metadata and tensors of a model file");
+  CLI::App* command = app.add_subcommand(
+      "inspect", "Configuration, metadata and tensors of a model file; what a projector is worth");
   command
       ->add_option("model", *model,
-                   "Name from `suture models list`, .gguf file or checkpoint folder")
+                   "Name from `suture models list`, .gguf file, checkpoint folder, or .suture file")
       ->required();
   command->add_flag("--tensors", *all_tensors, "List every tensor");
   context.set_action(command,

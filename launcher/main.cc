@@ -21,6 +21,7 @@
 #include "launcher/command_doctor.h"
 #include "launcher/command_dump.h"
 #include "launcher/command_eval.h"
+#include "launcher/command_fit.h"
 #include "launcher/command_inspect.h"
 #include "launcher/command_launch.h"
 #include "launcher/command_models.h"
@@ -53,6 +54,7 @@ void add_commands(CLI::App& app, CommandContext& context) {
   add_dump_command(app, context);
   add_bench_command(app, context);
   add_eval_command(app, context);
+  add_fit_command(app, context);
   add_doctor_command(app, context);
   add_worker_command(app, context);
 }

@@ -23,6 +23,12 @@ std::string progress_text(uint64_t done, uint64_t total, double bytes_per_second
                      bytes_per_second / 1e6);
 }
 
+std::string duration_text(double seconds) {
+  if (seconds < 90) return fmt::format("{:.0f} s", seconds);
+  if (seconds < 5400) return fmt::format("{:.0f} min", seconds / 60);
+  return fmt::format("{:.1f} h", seconds / 3600);
+}
+
 ProgressLine::ProgressLine(std::string title)
     : title_(std::move(title)), terminal_(::isatty(STDERR_FILENO) == 1), started_(Clock::now()) {}
 

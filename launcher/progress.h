@@ -14,6 +14,9 @@ std::string progress_text(uint64_t done, uint64_t total, double bytes_per_second
 // "[=====>    ]" for the share of the work that is done.
 std::string progress_bar(double share, int width);
 
+// "40 s", "12 min", "1.5 h".
+std::string duration_text(double seconds);
+
 class ProgressLine {
  public:
   explicit ProgressLine(std::string title);

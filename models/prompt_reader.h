@@ -15,9 +15,8 @@ namespace suture {
 struct PrefillArgs {
   std::span<const int32_t> token_ids;  // host; become entries size() .. of the cache
   KvCache* cache = nullptr;
-  const SequencePlan* plan = nullptr;           // nullptr = the sequence alone
-  const LayerGate* gate = nullptr;              // may be nullptr
-  AttentionObservation* observation = nullptr;  // see SequenceRows
+  const SequencePlan* plan = nullptr;  // nullptr = the sequence alone
+  const LayerGate* gate = nullptr;     // may be nullptr
   // The kernels of generated tokens can be asked for, to measure what they lose.
   MatmulPath path = MatmulPath::kPrefill;
 

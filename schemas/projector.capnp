@@ -31,6 +31,16 @@ struct FitFile {
   sha256 @1 :Text;
 }
 
+struct HeldOutKind {
+  kind @0 :Text;
+  texts @1 :UInt64;
+  tokens @2 :UInt64;
+  keyR2 @3 :Float64;
+  keyMse @4 :Float64;
+  valueR2 @5 :Float64;
+  valueMse @6 :Float64;
+}
+
 struct FitParameters {
   texts @0 :UInt64;
   heldOutTexts @1 :UInt64;
@@ -38,6 +48,7 @@ struct FitParameters {
   skippedTokens @3 :UInt64;
   seed @4 :UInt64;
   files @5 :List(FitFile);
+  heldOutKinds @6 :List(HeldOutKind);
 }
 
 struct EvidenceContext {

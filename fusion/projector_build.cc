@@ -1,0 +1,102 @@
+#include "fusion/projector_build.h"
+
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "fusion/map_error.h"
+
+namespace suture {
+namespace {
+
+// The 16-bit weights of all maps, kept where the maps point.
+using WeightStore = std::vector<std::vector<uint16_t>>;
+
+std::span<const double> origin_of(std::span<const double> origin, int64_t first, int64_t width,
+                                  int64_t count) {
+  return origin.subspan(static_cast<size_t>(first * width), static_cast<size_t>(count * width));
+}
+
+std::vector<float> sum_of(std::span<const double> a, std::span<const double> b) {
+  std::vector<float> sums(a.size());
+  for (size_t i = 0; i < a.size(); ++i) sums[i] = static_cast<float>(a[i] + b[i]);
+  return sums;
+}
+
+Result<LinearMap> make_map(const FittedMaps& maps, int32_t layer, DType dtype, WeightStore& store) {
+  const RidgeFit& fit = maps.fits[static_cast<size_t>(layer)];
+  const FitShape& shape = maps.moments.fit().shape();
+  LinearMap map;
+  for (int32_t source = fit.window.first; source < fit.window.end(); ++source)
+    map.window.push_back(source);
+  map.dtype = dtype;
+  SUTURE_ASSIGN_OR_RETURN(auto weights, round_weights(dtype, fit.weights));
+  store.push_back(std::move(weights));
+  map.weights = store.back();
+  map.mean = sum_of(fit.mean, origin_of(maps.moments.source_origin(), fit.window.first,
+                                        shape.source_width, fit.window.count));
+  map.gamma.assign(fit.gamma.begin(), fit.gamma.end());
+  map.beta =
+      sum_of(fit.beta, origin_of(maps.moments.target_origin(), layer, shape.target_width, 1));
+  map.ridge = fit.ridge;
+  map.r2 = fit.r2;
+  map.mse = fit.mse;
+  return map;
+}
+
+// Means over the target's layers.
+struct MeanError {
+  double r2 = 0;
+  double mse = 0;
+};
+
+MeanError mean_error(const FittedMaps& maps, int32_t kind) {
+  MeanError mean;
+  const auto n = static_cast<double>(maps.fits.size());
+  for (size_t layer = 0; layer < maps.fits.size(); ++layer) {
+    const MapError error =
+        map_error(maps.moments.held_out(kind), static_cast<int32_t>(layer), maps.fits[layer]);
+    mean.r2 += error.r2() / n;
+    mean.mse += error.mse() / n;
+  }
+  return mean;
+}
+
+}  // namespace
+
+Status set_maps(const FittedMaps& key, const FittedMaps& value, DType dtype, Projector& projector) {
+  auto store = std::make_shared<WeightStore>();
+  store->reserve(key.fits.size() + value.fits.size());
+  for (size_t layer = 0; layer < key.fits.size(); ++layer) {
+    LayerProjection maps;
+    SUTURE_ASSIGN_OR_RETURN(maps.key, make_map(key, static_cast<int32_t>(layer), dtype, *store));
+    SUTURE_ASSIGN_OR_RETURN(maps.value,
+                            make_map(value, static_cast<int32_t>(layer), dtype, *store));
+    projector.layers.push_back(std::move(maps));
+  }
+  projector.memory = std::move(store);
+  return {};
+}
+
+std::vector<HeldOutKind> held_out_kinds(const FittedMaps& key, const FittedMaps& value,
+                                        const std::vector<std::string>& names,
+                                        const std::vector<int64_t>& texts) {
+  std::vector<HeldOutKind> kinds;
+  for (int32_t kind = 0; kind < key.moments.n_kinds(); ++kind) {
+    const int64_t rows = key.moments.held_out(kind).n_rows();
+    if (rows == 0) continue;
+    const auto at = static_cast<size_t>(kind);
+    const MeanError keys = mean_error(key, kind);
+    const MeanError values = mean_error(value, kind);
+    kinds.push_back({.kind = names[at],
+                     .texts = texts[at],
+                     .tokens = rows,
+                     .key_r2 = keys.r2,
+                     .key_mse = keys.mse,
+                     .value_r2 = values.r2,
+                     .value_mse = values.mse});
+  }
+  return kinds;
+}
+
+}  // namespace suture

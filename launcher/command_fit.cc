@@ -1,0 +1,231 @@
+#include "launcher/command_fit.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/trace_log.h"
+#include "launcher/download.h"
+#include "launcher/fit/projector_report.h"
+#include "launcher/fit/run_fit.h"
+#include "launcher/interrupt.h"
+#include "launcher/progress.h"
+#include "launcher/system_info.h"
+#include "models/unicode.h"
+
+namespace suture {
+namespace {
+
+constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+
+struct FitFlags {
+  std::string source;
+  std::string target;
+  std::vector<std::string> texts;
+  std::string out;
+  double memory_gib = 0;  // 0 = what is free
+  int64_t tokens = 512;
+  int64_t max_texts = 0;
+  std::string window = "auto";
+  std::vector<std::string> ridges = {"auto"};
+  double held_out = 0.1;
+  std::string held_out_file;
+  int threads = 0;
+  bool resume = false;
+};
+
+// The calibration set of the repository that the program was built in or is run in.
+Result<std::filesystem::path> calibration_set() {
+  const std::filesystem::path name = "bench/evals/calibration.jsonl";
+  std::error_code ignored;
+  std::filesystem::path folder = std::filesystem::current_path(ignored);
+  for (const auto& start : {folder, std::filesystem::read_symlink("/proc/self/exe", ignored)})
+    for (folder = start; folder.has_relative_path(); folder = folder.parent_path())
+      if (std::filesystem::exists(folder / name, ignored)) return folder / name;
+  return fail(ErrorCode::kNotFound, "there is no " + name.string() + " near the program", "--text",
+              "name the texts to fit to");
+}
+
+Result<FitModel> model_of(const std::string& text) {
+  FitModel model;
+  SUTURE_ASSIGN_OR_RETURN(model.path, resolve_model(text));
+  const std::filesystem::path path = std::filesystem::path(text).lexically_normal();
+  model.name = printable(path.has_filename() ? path.filename().string()
+                                             : path.parent_path().filename().string());
+  return model;
+}
+
+// "auto", "all", or a number of layers.
+Result<std::vector<int32_t>> parse_window(const std::string& text) {
+  if (text == "auto") return std::vector<int32_t>();
+  if (text == "all") return std::vector<int32_t>{0};
+  int32_t layers = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), layers);
+  if (error != std::errc() || end != text.data() + text.size() || layers < 1)
+    return fail(ErrorCode::kInvalidArgument, fmt::format("'{}'", text), "--window",
+                "auto, all, or a number of source layers");
+  return std::vector{layers};
+}
+
+Result<std::vector<double>> parse_ridges(const std::vector<std::string>& texts) {
+  std::vector<double> ridges;
+  if (texts == std::vector<std::string>{"auto"}) return ridges;
+  for (const std::string& text : texts) {
+    char* end = nullptr;
+    const double ridge = std::strtod(text.c_str(), &end);
+    if (end == text.c_str() || *end != '\0' || !(ridge >= 0) || ridge > 1e6)
+      return fail(ErrorCode::kInvalidArgument, fmt::format("'{}'", text), "--ridge",
+                  "auto, or numbers from 0 on, relative to the mean diagonal");
+    ridges.push_back(ridge);
+  }
+  return ridges;
+}
+
+Result<FitOptions> options_of(const FitFlags& flags) {
+  FitOptions options;
+  SUTURE_ASSIGN_OR_RETURN(options.windows, parse_window(flags.window));
+  SUTURE_ASSIGN_OR_RETURN(options.ridges, parse_ridges(flags.ridges));
+  SUTURE_ASSIGN_OR_RETURN(options.source, model_of(flags.source));
+  SUTURE_ASSIGN_OR_RETURN(options.target, model_of(flags.target));
+  options.texts.assign(flags.texts.begin(), flags.texts.end());
+  if (options.texts.empty()) {
+    SUTURE_ASSIGN_OR_RETURN(options.texts.emplace_back(), calibration_set());
+  }
+  options.out = flags.out;
+  options.memory_bytes = flags.memory_gib > 0 ? static_cast<uint64_t>(flags.memory_gib * kGib)
+                                              : available_memory_bytes();
+  options.tokens = flags.tokens;
+  options.max_texts = flags.max_texts;
+  options.held_out_share = flags.held_out;
+  options.held_out = flags.held_out_file;
+  options.threads = flags.threads > 0 ? flags.threads : allowed_cores();
+  options.resume = flags.resume;
+  return options;
+}
+
+void print_plan(const FitPlan& plan, int64_t texts) {
+  const auto megabytes = [](uint64_t bytes) { return bytes / 1'000'000; };
+  const FitMemory& memory = plan.memory;
+  fmt::print(
+      stderr,
+      "{} texts, windows of up to {} source layers\n"
+      "memory (MB): {} models, {} moments, {} rows, {} solving; {} at most, {} may be used\n",
+      texts, plan.shape.widest, megabytes(memory.models_bytes), megabytes(memory.moments_bytes),
+      megabytes(memory.rows_bytes), megabytes(memory.solving_bytes), megabytes(memory.most_bytes()),
+      megabytes(memory.limit_bytes));
+}
+
+// A bar for each part of the work, with the time that is left of it.
+class FitProgress {
+ public:
+  void update(std::string_view what, int64_t done, int64_t total) {
+    if (what != what_) {
+      line_.reset();
+      line_.emplace("fit");
+      what_ = what;
+      begun_ns_ = monotonic_ns();
+      first_ = done;
+      return;
+    }
+    const double share = static_cast<double>(total - done) / static_cast<double>(done - first_);
+    // As wide as it ever gets, so that nothing of it is left behind on a terminal.
+    line_->update(
+        fmt::format("{:<40}", fmt::format("{} {} of {}, {} left", what, done, total,
+                                          duration_text(seconds_since(begun_ns_) * share))),
+        done, total);
+  }
+
+ private:
+  std::optional<StepProgress> line_;
+  std::string what_;
+  int64_t begun_ns_ = 0;
+  int64_t first_ = 0;
+};
+
+nlohmann::json report_json(const FitReport& report, const std::string& out) {
+  nlohmann::json json = projector_json(report.projector);
+  const GatheringTimes& times = report.times;
+  json["file"] = out;
+  json["windows_tried"] = report.plan.windows;
+  json["memory_bytes"] = report.plan.memory.most_bytes();
+  json["reading_s"] = times.wall_seconds;
+  json["solving_s"] = report.solve_seconds;
+  json["models_cpu_s"] = times.models_cpu_seconds;
+  json["gathering_cpu_s"] = times.gather_cpu_seconds;
+  json["source_tokens"] = times.source_tokens;
+  json["target_tokens"] = times.target_tokens;
+  return json;
+}
+
+void print_report(const FitReport& report, const std::string& out) {
+  const GatheringTimes& times = report.times;
+  fmt::print("{}", projector_report(report.projector));
+  fmt::print("time       {} to read {} + {} tokens and gather, {} to solve\n",
+             duration_text(times.wall_seconds), times.source_tokens, times.target_tokens,
+             duration_text(report.solve_seconds));
+  fmt::print("           gathering took {:.0f} % of the models' own CPU time on top\n",
+             100 * times.gather_cpu_seconds / times.models_cpu_seconds);
+  fmt::print("written    {}\n", out);
+}
+
+CommandResult run_fit_command(const FitFlags& flags, bool json) {
+  SUTURE_ASSIGN_OR_RETURN(const FitOptions options, options_of(flags));
+  std::atomic<bool> cancelled = false;
+  const InterruptGuard guard(cancelled);
+  FitProgress progress;
+  const FitSurroundings surroundings{
+      .on_plan = print_plan,
+      .on_message = [](const std::string& line) { fmt::print(stderr, "{}\n", line); },
+      .on_progress = [&progress](std::string_view what, int64_t done,
+                                 int64_t total) { progress.update(what, done, total); },
+      .cancelled = cancelled};
+  SUTURE_ASSIGN_OR_RETURN(const FitReport report, run_fit(options, surroundings));
+  if (json)
+    print_json(report_json(report, flags.out));
+  else
+    print_report(report, flags.out);
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_fit_command(CLI::App& app, CommandContext& context) {
+  auto flags = std::make_shared<FitFlags>();
+  CLI::App* fit = app.add_subcommand(
+      "fit", "A projector: what one model has read, another goes on with (docs/projectors.md)");
+  fit->add_option("--source", flags->source, "Model that reads: a name, .gguf file or folder")
+      ->required();
+  fit->add_option("--target", flags->target, "Model that goes on with it")->required();
+  fit->add_option("--out", flags->out, "File to write, .suture")->required();
+  fit->add_option("--text", flags->texts,
+                  "Texts, or .jsonl files with a `text` a line; default is the repository's "
+                  "calibration set");
+  fit->add_option("--memory", flags->memory_gib, "GiB that may be used; default is what is free")
+      ->check(CLI::Range(0.0, 1e6));
+  fit->add_option("--tokens-per-text", flags->tokens, "Longer texts are cut")
+      ->check(CLI::Range(int64_t{16}, int64_t{1} << 16));
+  fit->add_option("--max-texts", flags->max_texts, "Texts of that length, of all kinds; 0 is all")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 30));
+  fit->add_option("--window", flags->window,
+                  "Source layers that a target layer is made of: auto, all or a number");
+  fit->add_option("--ridge", flags->ridges, "auto, or strengths to try")->delimiter(',');
+  fit->add_option("--held-out", flags->held_out, "Share of the texts that only judge")
+      ->check(CLI::Range(0.01, 0.9));
+  fit->add_option("--write-held-out", flags->held_out_file,
+                  "Also write the texts that only judge, as .jsonl for `suture transfer`");
+  fit->add_option("--threads", flags->threads, "Threads; 0 = one per core")
+      ->check(CLI::Range(0, 1024));
+  fit->add_flag("--resume", flags->resume, "Go on with an interrupted fit");
+  context.set_action(fit, [flags, &context] { return run_fit_command(*flags, context.json); });
+}
+
+}  // namespace suture
