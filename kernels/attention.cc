@@ -25,6 +25,22 @@ Status check_segment(const AttentionArgs& args, const AttentionSegment& segment)
   return {};
 }
 
+Status check_shares(const AttentionArgs& args) {
+  SUTURE_REQUIRE(0 <= args.n_shares && args.n_shares <= kMaxAttentionShares, kOp, "n_shares={}",
+                 args.n_shares);
+  SUTURE_REQUIRE((args.shares != nullptr) == (args.n_shares > 0), kOp,
+                 "n_shares={} without a place for them, or the other way round", args.n_shares);
+  for (const AttentionRange& range : args.ranges) {
+    SUTURE_REQUIRE(0 <= range.segment && range.segment < std::ssize(args.segments), kOp,
+                   "a range of segment {} of {}", range.segment, args.segments.size());
+    SUTURE_REQUIRE(in_reach(range.begin) && in_reach(range.end), kOp, "a range from {} to {}",
+                   range.begin, range.end);
+    SUTURE_REQUIRE(0 <= range.share && range.share < args.n_shares, kOp, "share={} n_shares={}",
+                   range.share, args.n_shares);
+  }
+  return {};
+}
+
 Status check_attention(const AttentionArgs& args) {
   SUTURE_RETURN_IF_ERROR(check_kv_shape(args.shape, kOp));
   SUTURE_REQUIRE(args.n_rows >= 0 && args.n_variants > 0, kOp, "n_rows={} n_variants={}",
@@ -41,7 +57,7 @@ Status check_attention(const AttentionArgs& args) {
   for (const AttentionSegment& segment : args.segments) {
     SUTURE_RETURN_IF_ERROR(check_segment(args, segment));
   }
-  return {};
+  return check_shares(args);
 }
 
 }  // namespace

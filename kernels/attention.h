@@ -5,6 +5,9 @@
 //   out(r, h)   = sum softmax(score) * v(s, j)
 // Partial softmaxes over fixed spans of 256 entries (counted from entry 0 of the segment's stream)
 // are merged in order with the running-maximum rule, so a row's bits depend on that row alone.
+//
+// Who wants to know where a row looked names ranges of entries: the share of a range is the part of
+// the softmax that falls on it. Asking for shares changes no bit of the result.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +22,7 @@
 namespace suture {
 
 inline constexpr int64_t kAttentionSpan = 256;
+inline constexpr int32_t kMaxAttentionShares = 64;
 
 enum class Visibility : uint8_t {
   kAlways,  // a prefix: every query sees every entry
@@ -39,6 +43,14 @@ struct AttentionSegment {
   const float* log_gain = nullptr;  // [n_heads], nullptr = all 0; -inf skips (segment, head)
 };
 
+// Entries [begin, end) of a segment, of which those count that a row sees.
+struct AttentionRange {
+  int32_t segment = 0;  // index in AttentionArgs::segments
+  int64_t begin = 0;
+  int64_t end = 0;
+  int32_t share = 0;  // to which this range adds
+};
+
 struct AttentionArgs {
   const float* query = nullptr;        // [n_variants][n_rows][n_heads][head_dim], rotated
   const int32_t* positions = nullptr;  // [n_rows], device memory: positions of the rows
@@ -54,6 +66,10 @@ struct AttentionArgs {
   // What the rows are, as for their matrix products: the sums of generated rows run in another
   // order, which suits few queries.
   MatmulPath path = MatmulPath::kPrefill;
+  // Where the rows look; nullptr = nobody asks.
+  float* shares = nullptr;  // [n_rows][n_heads][n_shares]; 0 where nothing is visible
+  int32_t n_shares = 0;
+  std::span<const AttentionRange> ranges;  // host memory
 };
 
 Status attention(Stream& stream, const AttentionArgs& args);

@@ -34,14 +34,16 @@ void attend_spans(const AttentionArgs& args, const AttentionTile& tile, const At
         break;
       default: attend_span(args, SpanWork<float>(args, tile, *span, n, scratch)); break;
     }
+    if (args.n_shares > 0) add_masses(args, *span, n, scratch);
     for (int i = 0; i < n; ++i) {
-      merge_slot(state, scratch.active[i].slot, scratch.partial, i, args.shape.head_dim);
+      merge_slot(state, scratch.active[i].slot, scratch.partial, i, softmax_width(args));
     }
   }
 }
 
-void merge_states(const SoftmaxState& into, const SoftmaxState& from, int64_t slots, int64_t dim) {
-  for (int64_t slot = 0; slot < slots; ++slot) merge_slot(into, slot, from, slot, dim);
+void merge_states(const SoftmaxState& into, const SoftmaxState& from, int64_t slots,
+                  const SoftmaxState::Width& width) {
+  for (int64_t slot = 0; slot < slots; ++slot) merge_slot(into, slot, from, slot, width);
 }
 
 }  // namespace
@@ -70,26 +72,31 @@ void write_out(const AttentionArgs& args, const AttentionTile& tile, const Softm
     const int64_t row = tile.first_row + slot / group;
     const int64_t head = tile.kv_head * group + slot % group;
     float* out = args.out + (row * args.n_heads + head) * dim;
+    float* shares = args.shares + (row * args.n_heads + head) * args.n_shares;
     if (state.max[slot] == kNothing) {
       std::fill_n(out, dim, 0.0f);
+      std::fill_n(shares, args.n_shares, 0.0f);
       continue;
     }
     const float* acc = state.acc + slot * dim;
+    const float* mass = state.mass + slot * args.n_shares;
     for (int64_t c = 0; c < dim; ++c) out[c] = acc[c] / state.sum[slot];
+    for (int32_t i = 0; i < args.n_shares; ++i) shares[i] = mass[i] / state.sum[slot];
   }
 }
 
-// One call on a stream: how it is cut, and memory of a size that the model's shape alone decides.
+// One call on a stream: how it is cut, and memory of a size that the model's shape and the number
+// of shares alone decide.
 class Attention {
  public:
   Attention(CpuStream& stream, const AttentionArgs& args)
       : pool_(stream.pool()),
         args_(args),
         tiling_(args),
-        dim_(args.shape.head_dim),
+        width_(softmax_width(args)),
         max_slots_(std::max(kTileQueries, tiling_.group)),
-        worker_bytes_(AttentionScratch::bytes(max_slots_, dim_)),
-        state_floats_(SoftmaxState::floats(tiling_.slots(), dim_)) {}
+        worker_bytes_(AttentionScratch::bytes(max_slots_, width_)),
+        state_floats_(SoftmaxState::floats(tiling_.slots(), width_)) {}
 
   size_t bytes() const {
     return static_cast<size_t>(pool_.size()) * worker_bytes_ + kStateFloats * sizeof(float);
@@ -110,10 +117,10 @@ class Attention {
  private:
   AttentionScratch scratch_of(int worker) const {
     return AttentionScratch::at(workers_ + static_cast<size_t>(worker) * worker_bytes_, max_slots_,
-                                dim_);
+                                width_);
   }
   SoftmaxState state(int64_t index) const {
-    return SoftmaxState::at(states_ + index * state_floats_, tiling_.slots());
+    return SoftmaxState::at(states_ + index * state_floats_, tiling_.slots(), width_);
   }
   void clear(const SoftmaxState& state) const { std::fill_n(state.max, tiling_.slots(), kNothing); }
 
@@ -153,7 +160,7 @@ class Attention {
       });
       for (int64_t item = 0; item < tiling_.count * n; ++item) {
         const int64_t slots = tiling_.tile(item / n).n_rows * tiling_.group;
-        HWY_DYNAMIC_DISPATCH(merge_states)(state(merged + item / n), state(item), slots, dim_);
+        HWY_DYNAMIC_DISPATCH(merge_states)(state(merged + item / n), state(item), slots, width_);
       }
     }
     for (int64_t i = 0; i < tiling_.count; ++i) {
@@ -164,7 +171,7 @@ class Attention {
   ThreadPool& pool_;
   const AttentionArgs& args_;
   const Tiling tiling_;
-  const int64_t dim_;
+  const SoftmaxState::Width width_;
   const int64_t max_slots_;
   const size_t worker_bytes_;
   const int64_t state_floats_;    // of one tile

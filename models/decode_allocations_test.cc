@@ -59,14 +59,16 @@ class DecodeAllocationsTest : public ::testing::TestWithParam<const char*> {
   }
 
   // Allocations from the third token on.
-  int64_t allocations_of_tokens(KvCache& cache, const SequencePlan* plan) {
+  int64_t allocations_of_tokens(KvCache& cache, const SequencePlan* plan,
+                                AttentionObservation* observation = nullptr) {
     SamplingOptions sampling;
     sampling.temperature = 0.8f;
     int32_t token = 3;
     int64_t before = 0;
     for (int64_t i = 0; i < kTokens; ++i) {
       if (i == 2) before = allocations_so_far();
-      const auto logits = model_->decode(token, cache, plan);
+      const DecodeItem item{token, &cache, plan, observation};
+      const auto logits = model_->decode_batch(std::span(&item, 1)).front();
       EXPECT_TRUE(logits);
       token = sampler_->sample(model_->stream(), *logits, sampling, i).value();
     }
@@ -109,6 +111,23 @@ TEST_P(DecodeAllocationsTest, StitchedWithSegments) {
   const auto cache = model_->make_cache(kCapacity).value();
   read_prompt(*cache, &plan);
   EXPECT_EQ(allocations_of_tokens(*cache, &plan), 0);
+}
+
+// Even where it is asked where the tokens look.
+TEST_P(DecodeAllocationsTest, Observed) {
+  const auto document = model_->make_cache(kCapacity).value();
+  read_prompt(*document);
+  const SequencePlan plan{
+      .own = {{0, 0}, {10, kPrompt}}, .before = {segment_of(*document, 7)}, .after = {}};
+  AttentionObservation observation;
+  observation.ranges = {
+      {.share = 0}, {.segment = 0, .share = 1}, {.begin = 5, .end = 9, .share = 2}};
+  observation.n_shares = 3;
+  observation.mass.resize(static_cast<size_t>(model_->config().n_layers) * 3);
+  const auto cache = model_->make_cache(kCapacity).value();
+  read_prompt(*cache, &plan);
+  EXPECT_EQ(allocations_of_tokens(*cache, &plan, &observation), 0);
+  EXPECT_EQ(observation.rows, kTokens);
 }
 
 TEST_P(DecodeAllocationsTest, OnTheBus) {

@@ -18,6 +18,9 @@
 namespace suture {
 namespace {
 
+// Observed rows of one attention call: few, for their shares have a place for every head.
+constexpr int64_t kObservedRows = 32;
+
 tl::unexpected<Error> invalid(std::string what) {
   return fail(ErrorCode::kInvalidArgument, std::move(what), "forward pass");
 }
@@ -45,12 +48,15 @@ struct Forward::State {
   DeviceArray<float> gate;      // [rows][ffn]
   DeviceArray<float> up;        // [rows][ffn]
   DeviceArray<float> logits;    // [kMaxLogitsRows][vocab]
+  DeviceArray<float> shares;    // [kObservedRows][n_heads][kMaxAttentionShares]
 
   // Of the pass in progress.
   std::vector<ForwardSequence> sequences = std::vector<ForwardSequence>(kMaxSequences);
-  std::vector<ForwardSequence*> live;      // those of `sequences` that have not failed
-  std::vector<SequenceLogits> results;     // of each sequence that was asked for
-  std::vector<AttentionSegment> segments;  // of the layer and sequence in progress
+  std::vector<ForwardSequence*> live;   // those of `sequences` that have not failed
+  std::vector<SequenceLogits> results;  // of each sequence that was asked for
+  LayerSegments segments;               // of the layer and sequence in progress
+  std::vector<AttentionRange> ranges;   // of these, what is observed
+  std::vector<float> shares_staging;    // as shares
   MatmulPath path = MatmulPath::kPrefill;
   int64_t n_rows = 0;
 
@@ -71,6 +77,8 @@ struct Forward::State {
   Status append(const ForwardSequence& sequence, int32_t layer);
   void wait_for_segments(int32_t layer);
   Status attend(const ForwardSequence& sequence, int32_t layer);
+  Status attend(const ForwardSequence& sequence, int32_t layer, int64_t first, RowRun run);
+  Status note_shares(AttentionObservation& observation, int32_t layer, int64_t rows);
   Status rotate_query(const ForwardSequence& sequence, int32_t layer, int64_t first, int64_t rows);
   Status attention_block(int32_t layer);
   Status mlp_block(int32_t layer);
@@ -92,13 +100,15 @@ Status Forward::State::allocate(Device& device) {
       {&gate, rows * config.ffn_size},
       {&up, rows * config.ffn_size},
       {&logits, kMaxLogitsRows * config.vocab_size},
+      {&shares, kObservedRows * config.n_heads * kMaxAttentionShares},
   };
   for (const auto& [array, elements] : arrays) {
     SUTURE_ASSIGN_OR_RETURN(*array, DeviceArray<float>::create(device, elements));
   }
   live.reserve(kMaxSequences);
   results.reserve(kMaxSequences);
-  segments.reserve(64);
+  segments.segments.reserve(64);
+  segments.origins.reserve(64);
   return tables.allocate(device, stream);
 }
 
@@ -237,28 +247,55 @@ Status Forward::State::rotate_query(const ForwardSequence& sequence, int32_t lay
 
 Status Forward::State::attend(const ForwardSequence& sequence, int32_t layer) {
   sequence.collect_segments(layer, tables.row_ends(sequence), segments);
-  const int64_t n_variants = std::ssize(sequence.shifts());
-  const int64_t rows_at_once = kMaxRotatedRows / n_variants;
-  for (int64_t first = 0; first < sequence.n_rows(); first += rows_at_once) {
-    const int64_t rows = std::min(rows_at_once, sequence.n_rows() - first);
-    SUTURE_RETURN_IF_ERROR(rotate_query(sequence, layer, first, rows));
-    AttentionArgs args;
-    args.query = rotated.data();
-    args.positions = tables.positions(sequence) + first;
-    args.out = attended.data() + (sequence.first_row + first) * q_size();
-    args.n_rows = rows;
-    args.n_variants = static_cast<int32_t>(n_variants);
-    args.n_heads = config.n_heads;
-    args.shape = config.kv_shape();
-    args.scale = config.attention_scale;
-    args.score_cap = config.score_cap;
-    args.window = config.layer_rules[static_cast<size_t>(layer)].window;
-    args.path = path;
-    args.segments = segments;
-    SUTURE_RETURN_IF_ERROR(attention(stream, args));
-    for (AttentionSegment& segment : segments)
-      if (segment.row_visible_end != nullptr) segment.row_visible_end += rows;
+  if (sequence.rows().observation != nullptr) sequence.collect_ranges(segments, ranges);
+  const int64_t most = kMaxRotatedRows / std::ssize(sequence.shifts());
+  for (int64_t first = 0; first < sequence.n_rows();) {
+    RowRun run = sequence.run_from(first);
+    run.rows = std::min({run.rows, most, run.observed ? kObservedRows : most});
+    SUTURE_RETURN_IF_ERROR(attend(sequence, layer, first, run));
+    for (AttentionSegment& segment : segments.segments)
+      if (segment.row_visible_end != nullptr) segment.row_visible_end += run.rows;
+    first += run.rows;
   }
+  return {};
+}
+
+Status Forward::State::attend(const ForwardSequence& sequence, int32_t layer, int64_t first,
+                              RowRun run) {
+  SUTURE_RETURN_IF_ERROR(rotate_query(sequence, layer, first, run.rows));
+  AttentionArgs args;
+  args.query = rotated.data();
+  args.positions = tables.positions(sequence) + first;
+  args.out = attended.data() + (sequence.first_row + first) * q_size();
+  args.n_rows = run.rows;
+  args.n_variants = static_cast<int32_t>(std::ssize(sequence.shifts()));
+  args.n_heads = config.n_heads;
+  args.shape = config.kv_shape();
+  args.scale = config.attention_scale;
+  args.score_cap = config.score_cap;
+  args.window = config.layer_rules[static_cast<size_t>(layer)].window;
+  args.path = path;
+  args.segments = segments.segments;
+  if (!run.observed) return attention(stream, args);
+  AttentionObservation& observation = *sequence.rows().observation;
+  args.shares = shares.data();
+  args.n_shares = observation.n_shares;
+  args.ranges = ranges;
+  SUTURE_RETURN_IF_ERROR(attention(stream, args));
+  return note_shares(observation, layer, run.rows);
+}
+
+Status Forward::State::note_shares(AttentionObservation& observation, int32_t layer, int64_t rows) {
+  const auto n_shares = static_cast<size_t>(observation.n_shares);
+  const auto queries = static_cast<size_t>(rows * config.n_heads);
+  shares_staging.resize(queries * n_shares);
+  SUTURE_RETURN_IF_ERROR(stream.copy_to_host(std::as_writable_bytes(std::span(shares_staging)),
+                                             reinterpret_cast<const std::byte*>(shares.data())));
+  SUTURE_RETURN_IF_ERROR(stream.synchronize());
+  double* mass = observation.mass.data() + static_cast<size_t>(layer) * n_shares;
+  for (size_t i = 0; i < shares_staging.size(); ++i)
+    mass[i % n_shares] += double{shares_staging[i]} / config.n_heads;
+  if (layer == 0) observation.rows += rows;
   return {};
 }
 

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "kernels/device.h"
 #include "kernels/matmul.h"
+#include "models/attention_observation.h"
 #include "models/kv_cache.h"
 #include "models/model_config.h"
 #include "models/sequence_plan.h"
@@ -34,6 +35,7 @@ struct SequenceRows {
   // rotates these rows; 0 = up to the last of them.
   int64_t total_length = 0;
   int64_t first_logits_row = 0;  // logits are computed for rows [first_logits_row, n_rows)
+  AttentionObservation* observation = nullptr;  // of the rows' attention; nullptr = nobody asks
 };
 
 // Logits [n_rows - first_logits_row][vocab] in device memory, valid until the next call; nullptr

@@ -13,6 +13,17 @@ tl::unexpected<Error> invalid(std::string what) {
   return fail(ErrorCode::kInvalidArgument, std::move(what), "forward pass");
 }
 
+Status check_observation(const AttentionObservation& observation, const ModelConfig& config) {
+  if (observation.n_shares < 1 || observation.n_shares > kMaxAttentionShares)
+    return invalid(fmt::format("{} shares of attention, 1 to {} are possible", observation.n_shares,
+                               kMaxAttentionShares));
+  const auto sums = static_cast<int64_t>(observation.mass.size());
+  if (sums != int64_t{config.n_layers} * observation.n_shares)
+    return invalid(fmt::format("{} sums for {} shares of {} layers", sums, observation.n_shares,
+                               config.n_layers));
+  return {};
+}
+
 }  // namespace
 
 Status ForwardSequence::prepare(const SequenceRows& rows, const ModelConfig& config) {
@@ -49,6 +60,8 @@ Status ForwardSequence::check(const SequenceRows& rows, const ModelConfig& confi
                 fmt::format("{} entries and {} more do not fit a K/V cache of {}",
                             rows.cache->size(), n_rows, rows.cache->capacity()),
                 "forward pass", "raise max_seq_len, or ask for fewer tokens");
+  if (rows.observation != nullptr)
+    SUTURE_RETURN_IF_ERROR(check_observation(*rows.observation, config));
   for (const int32_t id : rows.token_ids) {
     if (id < 0 || id >= config.vocab_size)
       return invalid(
@@ -80,31 +93,53 @@ void ForwardSequence::note_foreign(const ForeignSegment& segment) {
 // In the order of the text: what the sequence began with, what was put before its last run, that
 // run, and what goes along with it.
 void ForwardSequence::collect_segments(int32_t layer, const RowEnds& row_ends,
-                                       std::vector<AttentionSegment>& segments) const {
+                                       LayerSegments& segments) const {
   segments.clear();
   const KvLayerView kv = cache().layer_view(layer);
+  int32_t origin = 0;
   for (size_t run = 0; run + 1 < plan_->own.size(); ++run) add_own(run, kv, segments);
   for (const ForeignSegment& segment : plan_->before)
-    add_foreign(segment, layer, row_ends, segments);
+    add_foreign(segment, origin++, layer, row_ends, segments);
   add_own(plan_->own.size() - 1, kv, segments);
   for (const ForeignSegment& segment : plan_->after)
-    add_foreign(segment, layer, row_ends, segments);
+    add_foreign(segment, origin++, layer, row_ends, segments);
 }
 
-void ForwardSequence::add_own(size_t run, const KvLayerView& kv,
-                              std::vector<AttentionSegment>& segments) const {
+void ForwardSequence::collect_ranges(const LayerSegments& segments,
+                                     std::vector<AttentionRange>& ranges) const {
+  ranges.clear();
+  for (size_t i = 0; i < segments.segments.size(); ++i) {
+    const AttentionSegment& segment = segments.segments[i];
+    for (const ObservedRange& asked : rows_.observation->ranges) {
+      const int64_t begin = std::max(asked.begin, segment.begin);
+      const int64_t end = std::min(asked.end, segment.end);
+      if (asked.segment == segments.origins[i] && begin < end)
+        ranges.push_back({static_cast<int32_t>(i), begin, end, asked.share});
+    }
+  }
+}
+
+RowRun ForwardSequence::run_from(int64_t row) const {
+  const AttentionObservation* asked = rows_.observation;
+  if (asked == nullptr) return {n_rows() - row, false};
+  const int64_t first = std::clamp<int64_t>(asked->first_entry - first_entry_, 0, n_rows());
+  const int64_t end = std::clamp<int64_t>(asked->end_entry - first_entry_, first, n_rows());
+  if (row < first) return {first - row, false};
+  return row < end ? RowRun{end - row, true} : RowRun{n_rows() - row, false};
+}
+
+void ForwardSequence::add_own(size_t run, const KvLayerView& kv, LayerSegments& segments) const {
   AttentionSegment segment;
   segment.kv = kv;
   segment.begin = plan_->own[run].begin;
   segment.end = end_entry();
   if (run + 1 < plan_->own.size()) segment.end = std::min(segment.end, plan_->own[run + 1].begin);
   segment.position_offset = plan_->own[run].position_offset;
-  if (segment.begin < segment.end) segments.push_back(segment);
+  if (segment.begin < segment.end) segments.add(segment, kOwnEntries);
 }
 
-void ForwardSequence::add_foreign(const ForeignSegment& foreign, int32_t layer,
-                                  const RowEnds& row_ends,
-                                  std::vector<AttentionSegment>& segments) const {
+void ForwardSequence::add_foreign(const ForeignSegment& foreign, int32_t origin, int32_t layer,
+                                  const RowEnds& row_ends, LayerSegments& segments) const {
   const KvLayerView& kv = foreign.layers[static_cast<size_t>(layer)];
   if (kv.base == nullptr || foreign.begin == foreign.end) return;
   AttentionSegment segment;
@@ -120,7 +155,7 @@ void ForwardSequence::add_foreign(const ForeignSegment& foreign, int32_t layer,
   segment.query_variant = static_cast<int32_t>(variant - shifts_.begin());
   if (!foreign.log_gain.empty())
     segment.log_gain = foreign.log_gain.data() + int64_t{layer} * n_heads_;
-  segments.push_back(segment);
+  segments.add(segment, origin);
 }
 
 }  // namespace suture

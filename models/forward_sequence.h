@@ -26,6 +26,28 @@ struct RowEnds {
   const int32_t* of_rule(int64_t rule) const { return first + rule * stride; }
 };
 
+// What the rows attend to in a layer, merged in this order, and which segment of the plan each is
+// (kOwnEntries for the sequence's own).
+struct LayerSegments {
+  std::vector<AttentionSegment> segments;
+  std::vector<int32_t> origins;
+
+  void clear() {
+    segments.clear();
+    origins.clear();
+  }
+  void add(const AttentionSegment& segment, int32_t origin) {
+    segments.push_back(segment);
+    origins.push_back(origin);
+  }
+};
+
+// Rows that are observed, or not, one like the other.
+struct RowRun {
+  int64_t rows = 0;
+  bool observed = false;
+};
+
 // Made once and used again for every pass, so that its vectors keep their memory.
 class ForwardSequence {
  public:
@@ -46,9 +68,11 @@ class ForwardSequence {
   // Segments with rules for each row, in the order of RowEnds.
   const std::vector<const ForeignSegment*>& ruled() const { return ruled_; }
 
-  // What the rows attend to in a layer, merged in this order.
-  void collect_segments(int32_t layer, const RowEnds& row_ends,
-                        std::vector<AttentionSegment>& segments) const;
+  void collect_segments(int32_t layer, const RowEnds& row_ends, LayerSegments& segments) const;
+  // What is asked about these segments.
+  void collect_ranges(const LayerSegments& segments, std::vector<AttentionRange>& ranges) const;
+  // The longest run that begins at a row.
+  RowRun run_from(int64_t row) const;
 
   int64_t first_row = 0;  // of the pass
   size_t index = 0;       // among the sequences that were asked for
@@ -58,9 +82,9 @@ class ForwardSequence {
   Status check(const SequenceRows& rows, const ModelConfig& config) const;
   Status place_rows(const ModelConfig& config);
   void note_foreign(const ForeignSegment& segment);
-  void add_own(size_t run, const KvLayerView& kv, std::vector<AttentionSegment>& segments) const;
-  void add_foreign(const ForeignSegment& foreign, int32_t layer, const RowEnds& row_ends,
-                   std::vector<AttentionSegment>& segments) const;
+  void add_own(size_t run, const KvLayerView& kv, LayerSegments& segments) const;
+  void add_foreign(const ForeignSegment& foreign, int32_t origin, int32_t layer,
+                   const RowEnds& row_ends, LayerSegments& segments) const;
 
   SequenceRows rows_;
   SequencePlan alone_;

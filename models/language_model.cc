@@ -102,6 +102,7 @@ std::span<const SequenceLogits> LanguageModel::decode_batch(std::span<const Deco
     rows.token_ids = std::span(&item.token_id, 1);
     rows.cache = item.cache;
     rows.plan = item.plan;
+    rows.observation = item.observation;
     batch_.push_back(rows);
   }
   return forward_->run(batch_, MatmulPath::kDecode);

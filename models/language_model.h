@@ -22,8 +22,9 @@ namespace suture {
 // One generated token of one sequence.
 struct DecodeItem {
   int32_t token_id = 0;
-  KvCache* cache = nullptr;            // the token becomes its entry size()
-  const SequencePlan* plan = nullptr;  // nullptr = the sequence alone
+  KvCache* cache = nullptr;                     // the token becomes its entry size()
+  const SequencePlan* plan = nullptr;           // nullptr = the sequence alone
+  AttentionObservation* observation = nullptr;  // see SequenceRows
 };
 
 class LanguageModel {

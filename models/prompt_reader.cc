@@ -47,6 +47,7 @@ Result<const float*> PromptReader::run_chunk(int64_t rows) {
   chunk.cache = args_.cache;
   chunk.plan = args_.plan;
   chunk.gate = args_.gate;
+  chunk.observation = args_.observation;
   // All chunks of a prompt are rotated as if it had been read in one go.
   const int64_t last_entry = first_entry + n_left - 1;
   chunk.total_length =

@@ -15,8 +15,9 @@ namespace suture {
 struct PrefillArgs {
   std::span<const int32_t> token_ids;  // host; become entries size() .. of the cache
   KvCache* cache = nullptr;
-  const SequencePlan* plan = nullptr;  // nullptr = the sequence alone
-  const LayerGate* gate = nullptr;     // may be nullptr
+  const SequencePlan* plan = nullptr;           // nullptr = the sequence alone
+  const LayerGate* gate = nullptr;              // may be nullptr
+  AttentionObservation* observation = nullptr;  // see SequenceRows
   // The kernels of generated tokens can be asked for, to measure what they lose.
   MatmulPath path = MatmulPath::kPrefill;
 

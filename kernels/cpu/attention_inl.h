@@ -225,14 +225,18 @@ inline float exp_scalar(float x) {
 
 // Adds one slot of `from` to one slot of `into` by the running-maximum rule.
 inline void merge_slot(const SoftmaxState& into, int64_t to, const SoftmaxState& from, int64_t slot,
-                       int64_t dim) {
+                       const SoftmaxState::Width& width) {
   if (from.max[slot] == kNothing) return;
+  const int64_t dim = width.head_dim;
   const float* source = from.acc + slot * dim;
   float* target = into.acc + to * dim;
+  const float* source_mass = from.mass + slot * width.n_shares;
+  float* target_mass = into.mass + to * width.n_shares;
   if (into.max[to] == kNothing) {
     into.max[to] = from.max[slot];
     into.sum[to] = from.sum[slot];
     std::copy_n(source, dim, target);
+    std::copy_n(source_mass, width.n_shares, target_mass);
     return;
   }
   const float max = std::max(into.max[to], from.max[slot]);
@@ -244,6 +248,8 @@ inline void merge_slot(const SoftmaxState& into, int64_t to, const SoftmaxState&
   into.max[to] = max;
   into.sum[to] = into.sum[to] * keep + from.sum[slot] * take;
   for (int64_t c = 0; c < dim; ++c) target[c] = target[c] * keep + source[c] * take;
+  for (int64_t i = 0; i < width.n_shares; ++i)
+    target_mass[i] = target_mass[i] * keep + source_mass[i] * take;
 }
 
 }  // namespace HWY_NAMESPACE

@@ -10,6 +10,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <numeric>
 #include <type_traits>
 
 #include "kernels/cpu/attention_decode_inl.h"
@@ -222,6 +223,27 @@ void attend_span(const AttentionArgs& args, const SpanWork<T>& work) {
             scratch.partial.max + i, scratch.partial.sum + i);
   }
   add_values(work);
+}
+
+// What falls on the ranges that are asked for of what the active queries see of the span.
+inline void add_masses(const AttentionArgs& args, const AttentionSpan& span, int n_active,
+                       const AttentionScratch& scratch) {
+  const SoftmaxState& partial = scratch.partial;
+  std::fill_n(partial.mass, n_active * args.n_shares, 0.0f);
+  const int64_t origin = span.span * kAttentionSpan;
+  for (const AttentionRange& range : args.ranges) {
+    if (range.segment != span.segment) continue;
+    for (int i = 0; i < n_active; ++i) {
+      const ActiveQuery& query = scratch.active[i];
+      const auto lo = static_cast<int32_t>(std::max<int64_t>(range.begin - origin, query.lo));
+      const auto hi = static_cast<int32_t>(std::min<int64_t>(range.end - origin, query.hi));
+      if (lo >= hi || partial.max[i] == kNothing) continue;
+      const float* weights = scratch.scores + i * kAttentionSpan;
+      const bool all = lo == query.lo && hi == query.hi;
+      partial.mass[i * args.n_shares + range.share] +=
+          all ? partial.sum[i] : std::accumulate(weights + lo, weights + hi, 0.0f);
+    }
+  }
 }
 
 }  // namespace HWY_NAMESPACE

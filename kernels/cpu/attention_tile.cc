@@ -33,26 +33,28 @@ int64_t SpanCursor::next(std::span<AttentionSpan> spans) {
   return count;
 }
 
-size_t AttentionScratch::bytes(int64_t slots, int64_t head_dim) {
-  const int64_t floats = 2 * kKvBlockTokens * head_dim + slots * query_stride(head_dim) +
-                         slots * kAttentionSpan +
-                         2 * whole_lines(SoftmaxState::floats(slots, head_dim));
+size_t AttentionScratch::bytes(int64_t slots, const SoftmaxState::Width& width) {
+  const int64_t floats = 2 * kKvBlockTokens * width.head_dim +
+                         slots * query_stride(width.head_dim) + slots * kAttentionSpan +
+                         2 * whole_lines(SoftmaxState::floats(slots, width));
   return static_cast<size_t>(whole_lines(floats)) * sizeof(float) +
          static_cast<size_t>(whole_lines(slots)) * sizeof(ActiveQuery);
 }
 
-AttentionScratch AttentionScratch::at(std::byte* memory, int64_t slots, int64_t head_dim) {
+AttentionScratch AttentionScratch::at(std::byte* memory, int64_t slots,
+                                      const SoftmaxState::Width& width) {
   auto* next = reinterpret_cast<float*>(memory);
   const auto take = [&next](int64_t floats) {
     return std::exchange(next, next + whole_lines(floats));
   };
   AttentionScratch scratch;
-  scratch.keys = take(kKvBlockTokens * head_dim);
-  scratch.values = take(kKvBlockTokens * head_dim);
-  scratch.queries = take(slots * query_stride(head_dim));
+  scratch.keys = take(kKvBlockTokens * width.head_dim);
+  scratch.values = take(kKvBlockTokens * width.head_dim);
+  scratch.queries = take(slots * query_stride(width.head_dim));
   scratch.scores = take(slots * kAttentionSpan);
-  scratch.partial = SoftmaxState::at(take(SoftmaxState::floats(slots, head_dim)), slots);
-  scratch.state = SoftmaxState::at(take(SoftmaxState::floats(slots, head_dim)), slots);
+  const int64_t state_floats = SoftmaxState::floats(slots, width);
+  scratch.partial = SoftmaxState::at(take(state_floats), slots, width);
+  scratch.state = SoftmaxState::at(take(state_floats), slots, width);
   scratch.active = reinterpret_cast<ActiveQuery*>(next);
   return scratch;
 }

@@ -68,15 +68,28 @@ class SpanCursor {
 
 // Softmax over some of the entries, not yet divided by the sum; max = -inf: over none of them.
 struct SoftmaxState {
-  static int64_t floats(int64_t slots, int64_t head_dim) { return slots * (head_dim + 2); }
-  static SoftmaxState at(float* memory, int64_t slots) {
-    return {memory, memory + slots, memory + 2 * slots};
+  // What an entry adds to: a column for each channel of V, and one for each share.
+  struct Width {
+    int64_t head_dim = 0;
+    int64_t n_shares = 0;
+  };
+  static int64_t floats(int64_t slots, const Width& width) {
+    return slots * (width.head_dim + width.n_shares + 2);
+  }
+  static SoftmaxState at(float* memory, int64_t slots, const Width& width) {
+    float* acc = memory + 2 * slots;
+    return {memory, memory + slots, acc, acc + slots * width.head_dim};
   }
 
-  float* max = nullptr;  // [slots]
-  float* sum = nullptr;  // [slots]
-  float* acc = nullptr;  // [slots][head_dim]: sum of exp(score - max) * v
+  float* max = nullptr;   // [slots]
+  float* sum = nullptr;   // [slots]
+  float* acc = nullptr;   // [slots][head_dim]: sum of exp(score - max) * v
+  float* mass = nullptr;  // [slots][n_shares]: sum of exp(score - max) over the share's ranges
 };
+
+inline SoftmaxState::Width softmax_width(const AttentionArgs& args) {
+  return {args.shape.head_dim, args.n_shares};
+}
 
 // A query that sees entries [lo, hi) of the current span.
 struct ActiveQuery {
@@ -88,8 +101,8 @@ struct ActiveQuery {
 
 // Memory of one worker for tiles of up to `slots` queries.
 struct AttentionScratch {
-  static size_t bytes(int64_t slots, int64_t head_dim);
-  static AttentionScratch at(std::byte* memory, int64_t slots, int64_t head_dim);
+  static size_t bytes(int64_t slots, const SoftmaxState::Width& width);
+  static AttentionScratch at(std::byte* memory, int64_t slots, const SoftmaxState::Width& width);
 
   float* keys = nullptr;          // [head_dim][32]: one block of K, transposed
   float* values = nullptr;        // [32][head_dim]: one block of V
