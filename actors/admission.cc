@@ -27,7 +27,7 @@ Result<Admission::Ticket> Admission::enter(Asker asker, Deadline deadline,
   const uint64_t client = asker.client;
   std::unique_lock lock(mutex_);
   if (closed_) return ending();
-  SUTURE_RETURN_IF_ERROR(take_place(client));
+  SUTURE_RETURN_IF_ERROR(take_place(asker));
   Waiter waiter;
   waiter.conversation = asker.conversation;
   std::deque<Waiter*>& queue = queues_[client];
@@ -43,24 +43,45 @@ Result<Admission::Ticket> Admission::enter(Asker asker, Deadline deadline,
   return Ticket(*this, asker.conversation, now_ns_());
 }
 
-// The queue's places are kept for at most as many of the refused; more are told the same time.
-Status Admission::take_place(uint64_t client) {
+Status Admission::take_place(const Asker& asker) {
   const int64_t now_ns = now_ns_();
   std::erase_if(refused_, [&](const Refused& one) { return one.until_ns < now_ns; });
+  const auto found = std::ranges::find(refused_, asker.client, &Refused::client);
+  if (!may_begin(asker) && !may_wait(found, now_ns)) return refuse(asker.client, now_ns);
+  if (found != refused_.end()) refused_.erase(found);
+  return {};
+}
+
+// At once: whoever waits while there is room waits for another request of its conversation.
+bool Admission::may_begin(const Asker& asker) const {
+  return running_ < limits_.running && !talking_.contains(asker.conversation) &&
+         !queues_.contains(asker.client);
+}
+
+// `refused` is the client's place among those, or their end.
+bool Admission::may_wait(std::deque<Refused>::iterator refused, int64_t now_ns) const {
+  const int64_t before = refused - refused_.begin();
+  const int64_t free = limits_.waiting - waiting_;
+  if (limits_.waiting == 0)
+    return waiting_ == 0 && before == 0 && refused != refused_.end() && refused->due_ns <= now_ns;
+  return free > before || (free > 0 && waiting_ == 0);
+}
+
+// Places are kept for at most as many as may wait, or run where nobody may; more are told the same
+// time.
+tl::unexpected<Error> Admission::refuse(uint64_t client, int64_t now_ns) {
   const auto found = std::ranges::find(refused_, client, &Refused::client);
-  const int64_t before = found - refused_.begin();  // refused earlier than this client
-  const int64_t free = limits_.running + limits_.waiting - running_ - waiting_;
-  if (free > before || (free > 0 && waiting_ == 0)) {
-    if (found != refused_.end()) refused_.erase(found);
-    return {};
-  }
-  Error error = busy(before + 1 - free);
-  const double kept_seconds = kKeptTimesTheHint * error.retry_after_seconds + kKeptSeconds;
-  const int64_t until_ns = now_ns + static_cast<int64_t>(kept_seconds * 1e9);
+  Error error = busy(found - refused_.begin() + 1 + waiting_ - limits_.waiting);
+  const auto after = [now_ns](double seconds) {
+    return now_ns + static_cast<int64_t>(seconds * 1e9);
+  };
+  const int64_t due_ns = after(error.retry_after_seconds);
+  const int64_t until_ns = after(kKeptTimesTheHint * error.retry_after_seconds + kKeptSeconds);
+  const int64_t most = limits_.waiting > 0 ? limits_.waiting : limits_.running;
   if (found != refused_.end())
-    found->until_ns = until_ns;
-  else if (std::ssize(refused_) < limits_.waiting)
-    refused_.push_back({client, until_ns});
+    *found = {client, found->due_ns > now_ns ? found->due_ns : due_ns, until_ns};
+  else if (std::ssize(refused_) < most)
+    refused_.push_back({client, due_ns, until_ns});
   return tl::unexpected<Error>(std::move(error));
 }
 
@@ -117,6 +138,7 @@ void Admission::withdraw(uint64_t client, const Waiter& waiter) {
     std::erase(turns_, client);
   }
   --waiting_;
+  admit_next();  // the client's next request may not have to wait for what this one waited for
 }
 
 void Admission::leave(uint64_t conversation, int64_t began_ns) {

@@ -38,7 +38,8 @@ struct Asker {
 //
 // Who was refused comes back later, while those who were answered ask again at once and would take
 // every place that becomes free. So places are kept for the refused in the order of their refusals,
-// for a while, as long as others wait so that nothing stands idle for it.
+// for a while, as long as others wait so that nothing stands idle for it. Without a queue nobody
+// waits but the first of the refused, once it has come back when it was told to.
 //
 // All methods may be called from any thread.
 class Admission {
@@ -88,13 +89,18 @@ class Admission {
     bool admitted = false;  // guarded by mutex_
   };
 
-  // A client that was refused a place, and until when one is kept for it.
+  // A client that was refused a place: when it was told to come back, and until when a place is
+  // kept for it.
   struct Refused {
     uint64_t client;
+    int64_t due_ns;
     int64_t until_ns;
   };
 
-  Status take_place(uint64_t client);
+  Status take_place(const Asker& asker);
+  bool may_begin(const Asker& asker) const;
+  bool may_wait(std::deque<Refused>::iterator refused, int64_t now_ns) const;
+  tl::unexpected<Error> refuse(uint64_t client, int64_t now_ns);
   void leave(uint64_t conversation, int64_t began_ns);
   std::deque<uint64_t>::iterator next_turn();
   void admit_next();

@@ -196,6 +196,72 @@ TEST_F(AdmissionTest, WithoutAQueueTheHintIsThereBeforeAnyRequestHasEnded) {
   EXPECT_GT(refused.error().retry_after_seconds, 0);
 }
 
+// A request that must wait for one of its conversation takes no place of others.
+TEST_F(AdmissionTest, WithoutAQueueNoFreePlaceIsRefused) {
+  limit(2, 0);
+  const auto enter_as = [this](Asker asker) {
+    return admission_->enter(asker, kNoDeadline, kNotCancelled);
+  };
+  const Entered first = enter_as({.client = 1, .conversation = 9});
+  const Entered next = enter_as({.client = 2, .conversation = 9});
+  ASSERT_FALSE(next.has_value());
+  EXPECT_EQ(next.error().code, ErrorCode::kBusy);
+  EXPECT_TRUE(enter_as({.client = 3, .conversation = 8}).has_value());
+  EXPECT_EQ(admission_->counts().waiting, 0);
+}
+
+TEST_F(AdmissionTest, WithoutAQueueAFreedPlaceIsThereForWhoComesNext) {
+  limit(2, 0);
+  std::optional<Entered> first(enter(1));
+  const Entered second = enter(2);
+  EXPECT_FALSE(enter(3).has_value());
+  first.reset();
+  EXPECT_TRUE(enter(4).has_value());  // nothing stands idle for client 3
+}
+
+// Two seconds a request, and client 1 asks again as soon as it is answered: client 2 would find a
+// request on its way whenever it comes back.
+TEST_F(AdmissionTest, WithoutAQueueWhoComesBackWhenItWasToldToHasTheNextTurn) {
+  limit(1, 0);
+  run_for(std::chrono::seconds(2));
+  std::optional<Entered> running(enter(1));
+  const Entered refused = enter(2);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_DOUBLE_EQ(refused.error().retry_after_seconds, 2);
+  EXPECT_FALSE(enter(2).has_value());  // too early
+  EXPECT_FALSE(enter(3).has_value());
+  now_ns_ += std::chrono::nanoseconds(std::chrono::seconds(2)).count();
+  EXPECT_FALSE(enter(3).has_value());  // client 2 comes first
+  wait_as(2);
+  EXPECT_FALSE(enter(1).has_value());
+  running.reset();
+  join();
+  EXPECT_EQ(order_, std::vector<uint64_t>{2});
+}
+
+// Whose first request may not run yet; the next one of that client may.
+TEST_F(AdmissionTest, WhoLeavesTheQueueMakesWayForItsNextRequest) {
+  limit(2, 4);
+  const Entered first =
+      admission_->enter({.client = 7, .conversation = 9}, kNoDeadline, kNotCancelled);
+  std::atomic<bool> cancelled = false;
+  threads_.emplace_back([&] {
+    EXPECT_FALSE(admission_->enter({.client = 1, .conversation = 9}, kNoDeadline, cancelled));
+  });
+  wait_until_waiting(1);
+  threads_.emplace_back([&] {
+    EXPECT_TRUE(enter(1, deadline_in(std::chrono::minutes(1))));
+    order_.push_back(1);
+  });
+  wait_until_waiting(2);
+  cancelled.store(true);
+  threads_.front().join();
+  threads_.erase(threads_.begin());
+  wait_until_waiting(0);
+  join();
+  EXPECT_EQ(order_, std::vector<uint64_t>{1});
+}
+
 TEST_F(AdmissionTest, WhoIsCancelledLeavesTheQueue) {
   limit(1, 1);
   std::atomic<bool> cancelled = false;
