@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "actors/attention_shares.h"
 #include "actors/figures.h"
 #include "actors/messages.h"
 
@@ -23,6 +24,7 @@ struct Answer {
   std::vector<Degraded> degraded;
   std::vector<Replayed> replayed;
   std::vector<TraceSpan> spans;
+  AttentionShares attention;  // where it was asked for
 };
 
 struct ScoredToken {
@@ -47,6 +49,7 @@ struct Scoring {
   std::vector<ProcessFigures> figures;            // of all passes together
   std::vector<Degraded> degraded;                 // slaves that did not take part in all of them
   double seconds = 0;                             // from asking, without waiting for a turn
+  AttentionShares attention;                      // where it was asked for, of all passes together
 };
 
 // "stop", "length", "cancelled", "error", "deadline".

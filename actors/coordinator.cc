@@ -361,6 +361,7 @@ AnswerReport Coordinator::report_of(RunningRequest& running) {
   report.outcome = done.outcome;
   report.reason = done.reason;
   report.scores = std::move(done.scores);
+  report.attention = std::move(done.attention);
   for (Degraded& lost : done.degraded) {
     // The master sees that a stream ended; why it did is known here.
     const auto reason = running.reasons.find(lost.slave);

@@ -76,12 +76,13 @@ struct Question {
   int64_t scored_tokens = 0;  // see GenerateRequest; of tail_ids
   std::vector<RequestText> texts = {};
   bool ignore_eos = false;  // as in AskOptions
+  AttentionWatch watch = {};
 };
 
 template <typename Inspector>
 auto inspect(Inspector& f, Question& x) {
   return f(x.request, x.tail_ids, x.answers, x.max_tokens, x.sampling, x.ring, x.conversation,
-           x.scored_tokens, x.texts, x.ignore_eos);
+           x.scored_tokens, x.texts, x.ignore_eos, x.watch);
 }
 
 // What has reached the token ring of a request.
@@ -119,6 +120,7 @@ struct AnswerReport {
   std::vector<Replayed> replayed;
   std::vector<TraceSpan> spans;
   std::vector<TokenScore> scores;
+  AttentionShares attention;
 };
 
 using Outgoing =

@@ -59,6 +59,7 @@ Result<GenerateRequest> Coordinator::generation(RunningRequest& running) {
   request.generated = running.generated;
   request.attempt = running.attempt;
   request.scored_tokens = question.scored_tokens;
+  request.watch = question.watch;
   return request;
 }
 

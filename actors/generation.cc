@@ -92,7 +92,26 @@ Status Generation::prepare() {
   }
   SUTURE_ASSIGN_OR_RETURN(sampler_, Sampler::create(model.device(), vocab_size));
   text_.reserve(text_.size() + static_cast<size_t>(request_.max_tokens));
+  if (request_.watch.on) SUTURE_RETURN_IF_ERROR(begin_watching());
   return stitching_->attach();
+}
+
+// The row of the last given token is the first that chooses one.
+Status Generation::begin_watching() {
+  const int64_t end = std::ssize(request_.token_ids) - 1 + request_.max_tokens;
+  SUTURE_ASSIGN_OR_RETURN(watcher_,
+                          AttentionWatcher::create(request_.watch, engine_.model.config().n_layers,
+                                                   first_scoring_row(), end));
+  return {};
+}
+
+// Of the rows that come next; the plan may have changed.
+AttentionObservation* Generation::observation() {
+  if (!watcher_) return nullptr;
+  watcher_->lay_out(stitching_->segments(), [this](size_t i) -> const std::string& {
+    return request_.sources[stitching_->source_of(i)].name;
+  });
+  return watcher_->observation();
 }
 
 // What comes from the coordinator, and what the two modes need.
@@ -132,6 +151,7 @@ void Generation::begin_text() {
   reader_.reset();
   cache_.reset();
   scores_.clear();
+  if (watcher_) watcher_->restart();
   read_end_ = std::ssize(text_);
   shown_end_ = part_end_ = 0;
 }
@@ -190,7 +210,8 @@ Result<Turn> Generation::row_turn() {
 }
 
 DecodeItem Generation::row() {
-  return {text_[static_cast<size_t>(cache_->size())], cache_.get(), &stitching_->plan()};
+  return {text_[static_cast<size_t>(cache_->size())], cache_.get(), &stitching_->plan(),
+          observation()};
 }
 
 void Generation::take_row(const Result<const float*>& logits, int64_t /*start_ns*/) {
@@ -217,6 +238,7 @@ void Generation::read_chunk(int64_t grid) {
 }
 
 Result<const float*> Generation::read_on(int64_t grid) {
+  AttentionObservation* const observed = observation();
   if (!reader_) {
     PrefillArgs args;
     args.token_ids = std::span(text_)
@@ -225,6 +247,7 @@ Result<const float*> Generation::read_on(int64_t grid) {
     args.cache = cache_.get();
     args.plan = &stitching_->plan();
     args.gate = &gate_;
+    args.observation = observed;
     if (logits_reader_) {
       args.first_logits_row = std::max<int64_t>(0, first_scoring_row() - cache_->size());
       args.on_logits = [this, begin = cache_->size()](int64_t row, const float* logits) {
@@ -306,6 +329,7 @@ void Generation::finish() {
   done.degraded = stitching_->degraded();
   done.spans = trace_.take();
   done.scores = std::move(scores_);
+  if (watcher_) done.attention = watcher_->shares();
   stitching_.reset();  // its leases end before anybody is told to drop the streams
   keep_answer(done);
   cache_.reset();

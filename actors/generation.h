@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "actors/attention_watch.h"
 #include "actors/cancellations.h"
 #include "actors/messages.h"
 #include "actors/model_streams.h"
@@ -58,6 +59,8 @@ class Generation final : public SequenceTask {
   Result<Turn> next_turn();
   Status prepare();
   Status check_scoring() const;
+  Status begin_watching();
+  AttentionObservation* observation();
   Result<Turn> read_turn();
   Result<Turn> row_turn();
   Status open();
@@ -92,6 +95,7 @@ class Generation final : public SequenceTask {
   std::unique_ptr<Sampler> sampler_;
   std::optional<LogitsReader> logits_reader_;  // where tokens are scored
   std::vector<TokenScore> scores_;             // so far
+  std::optional<AttentionWatcher> watcher_;    // where somebody asks where the master looks
   std::unique_ptr<BusKvCache> cache_;
   const LayerGate gate_;
   std::optional<PromptReader> reader_;  // of the part of the text that is read now

@@ -52,6 +52,7 @@ Result<std::unique_ptr<Launch>> Launch::start(const LaunchSpec& spec,
   auto state = std::make_unique<State>();
   state->spec = spec;
   SUTURE_ASSIGN_OR_RETURN(state->prepared, prepare_launch(spec));
+  state->contexts = state->prepared.setup.contexts;
   State& started = *state;
   started.admission = std::make_unique<Admission>(
       AdmissionLimits{.running = spec.max_sequences, .waiting = spec.max_queue});
@@ -150,6 +151,7 @@ void take_over(AnswerReport report, Answer& answer) {
   answer.degraded = std::move(report.degraded);
   answer.replayed = std::move(report.replayed);
   answer.spans = std::move(report.spans);
+  answer.attention = std::move(report.attention);
 }
 
 }  // namespace
@@ -223,6 +225,7 @@ Result<Answer> Launch::ask(const AskOptions& options,
   const double waited_seconds = seconds_since(asked_ns);
   SUTURE_ASSIGN_OR_RETURN(State::Tail tail, state.tail_of(options));
   SUTURE_ASSIGN_OR_RETURN(auto slave_texts, state.slave_texts(options.slave_texts, tail.ids, 0));
+  SUTURE_ASSIGN_OR_RETURN(auto watch, state.watch(options.attention, tail.ids, slave_texts));
   const uint64_t request = state.new_request();
   SUTURE_ASSIGN_OR_RETURN(auto ring, state.open_ring(request, options.max_tokens));
 
@@ -238,7 +241,8 @@ Result<Answer> Launch::ask(const AskOptions& options,
                         .ring = ring_name(request),
                         .conversation = options.conversation,
                         .texts = std::move(slave_texts),
-                        .ignore_eos = options.ignore_eos});
+                        .ignore_eos = options.ignore_eos,
+                        .watch = std::move(watch)});
   bool producing = true;
   std::optional<FinishReason> told;  // why the request was told to end
   std::optional<AnswerReport> report;
@@ -253,6 +257,7 @@ Result<Answer> Launch::ask(const AskOptions& options,
   reader.drain();  // the report may have overtaken the last tokens
   state.close_ring(request);
   if (report->outcome.failed) return tl::unexpected<Error>(report->outcome.status().error());
+  SUTURE_RETURN_IF_ERROR(check(report->attention));
   Answer answer;
   reader.finish(answer);
   take_over(std::move(*report), answer);

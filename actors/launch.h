@@ -60,6 +60,15 @@ struct SlaveTexts {
   std::string aligned_text = {};
 };
 
+// Where the master looks while it chooses tokens, or finds given ones likely.
+struct AttentionQuery {
+  bool wanted = false;
+  // Words of which it is told apart how much of the mass falls on their occurrences in what the
+  // models have read, as they are written.
+  std::vector<std::string> keywords = {};
+  bool must_occur = true;  // kInvalidArgument if a keyword occurs nowhere
+};
+
 struct AskOptions {
   std::string text;
   int64_t max_tokens = 256;
@@ -70,6 +79,7 @@ struct AskOptions {
   double deadline_seconds = 0;         // from asking; the answer ends then; 0 = none
   uint64_t client = 0;                 // clients take turns; 0 = the conversation is the client
   SlaveTexts slave_texts = {};         // for questions by themselves
+  AttentionQuery attention = {};
 };
 
 struct ScoreOptions {
@@ -77,6 +87,7 @@ struct ScoreOptions {
   std::vector<std::string> continuations;  // of it: possible answers; at least one, none empty
   SlaveTexts slave_texts = {};
   uint64_t client = 0;
+  AttentionQuery attention = {};
 };
 
 // kInvalidArgument names the value that is out of range; `max_seq_len` as in the topology.

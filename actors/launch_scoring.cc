@@ -116,8 +116,7 @@ Result<Scoring> Launch::score(const ScoreOptions& options, const std::atomic<boo
   scoring.question_ids.insert(scoring.question_ids.end(), question.begin(), question.end());
   Status status;
   for (const std::string& continuation : options.continuations) {
-    status =
-        state.score(options.slave_texts, question, continuation, conversation, cancelled, scoring);
+    status = state.score(options, question, continuation, conversation, cancelled, scoring);
     if (!status) break;
   }
   state.processes->release(conversation);
@@ -126,7 +125,7 @@ Result<Scoring> Launch::score(const ScoreOptions& options, const std::atomic<boo
   return scoring;
 }
 
-Status Launch::State::score(const SlaveTexts& texts, const std::vector<int32_t>& question,
+Status Launch::State::score(const ScoreOptions& options, const std::vector<int32_t>& question,
                             const std::string& continuation, uint64_t conversation,
                             const std::atomic<bool>& cancelled, Scoring& scoring) {
   std::vector<int32_t> ids;
@@ -141,12 +140,16 @@ Status Launch::State::score(const SlaveTexts& texts, const std::vector<int32_t>&
                  .conversation = conversation,
                  .scored_tokens = std::ssize(ids)};
   asked.tail_ids.insert(asked.tail_ids.end(), ids.begin(), ids.end());
-  SUTURE_ASSIGN_OR_RETURN(asked.texts, slave_texts(texts, asked.tail_ids, asked.scored_tokens));
+  SUTURE_ASSIGN_OR_RETURN(asked.texts,
+                          slave_texts(options.slave_texts, asked.tail_ids, asked.scored_tokens));
+  SUTURE_ASSIGN_OR_RETURN(asked.watch, watch(options.attention, asked.tail_ids, asked.texts));
   SUTURE_ASSIGN_OR_RETURN(AnswerReport report, run(std::move(asked), cancelled));
   if (report.scores.size() != ids.size())
     return fail(ErrorCode::kCorrupt,
                 fmt::format("{} scores for {} tokens", report.scores.size(), ids.size()),
                 "request");
+  SUTURE_RETURN_IF_ERROR(check(report.attention));
+  SUTURE_RETURN_IF_ERROR(add(scoring.attention, report.attention));
   take_over(std::move(report), ids, scoring);
   return {};
 }

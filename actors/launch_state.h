@@ -1,4 +1,4 @@
-// What a launch holds (actors/launch.h). For launch.cc and launch_scoring.cc only.
+// What a launch holds (actors/launch.h). For launch.cc and the other launch_*.cc only.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,8 @@ struct Launch::State {
   static constexpr std::chrono::milliseconds kReportSlice{100};
 
   LaunchSpec spec;
-  PreparedLaunch prepared;
+  PreparedLaunch prepared;             // its setup is the coordinator's
+  std::vector<ModelContext> contexts;  // [models] what each reads before any question
 
   std::mutex mutex;
   std::condition_variable changed;
@@ -57,6 +58,10 @@ struct Launch::State {
   void close_ring(uint64_t request);
   void note_report(AnswerReport report);
   std::optional<AnswerReport> take_report(uint64_t request, std::chrono::milliseconds wait);
+  // Where the keywords occur in what the models read of a request. kInvalidArgument for one that
+  // occurs nowhere and must.
+  Result<AttentionWatch> watch(const AttentionQuery& query, const std::vector<int32_t>& tail,
+                               const std::vector<RequestText>& texts) const;
   // Of a request whose tokens do not come through a ring.
   Result<AnswerReport> run(Question question, const std::atomic<bool>& cancelled);
   uint64_t new_request();
@@ -65,7 +70,7 @@ struct Launch::State {
   // which the last `scored` tokens are no question.
   Result<std::vector<RequestText>> slave_texts(const SlaveTexts& texts,
                                                const std::vector<int32_t>& tail, int64_t scored);
-  Status score(const SlaveTexts& texts, const std::vector<int32_t>& question,
+  Status score(const ScoreOptions& options, const std::vector<int32_t>& question,
                const std::string& continuation, uint64_t conversation,
                const std::atomic<bool>& cancelled, Scoring& scoring);
   void remember(uint64_t conversation, Tail tail, const Answer& answer, std::string_view more_text);

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "actors/attention_shares.h"
+#include "actors/attention_watch.h"
 #include "actors/figures.h"
 #include "actors/text_parts.h"
 #include "base/error.h"
@@ -131,6 +133,7 @@ struct GenerateRequest {
   // The last so many of token_ids are scored, as part of the prompt, and nothing is generated;
   // 0 = an answer is wanted.
   int64_t scored_tokens = 0;
+  AttentionWatch watch = {};
 };
 
 // How likely the model found a token that was given.
@@ -175,6 +178,7 @@ struct GenerateDone {
   std::vector<TraceSpan> spans;
   std::vector<int32_t> token_ids;  // what the kept stream holds; empty if none was kept
   std::vector<TokenScore> scores;  // [scored_tokens]
+  AttentionShares attention = {};  // where it was asked for
 };
 
 struct CancelRequest {
@@ -246,7 +250,7 @@ template <typename Inspector>
 auto inspect(Inspector& f, GenerateRequest& x) {
   return f(x.request, x.head_key, x.head_entries, x.token_ids, x.answers, x.own,
            x.first_new_position, x.stitch_end, x.sources, x.max_tokens, x.end_ids, x.sampling,
-           x.ring, x.generated, x.attempt, x.keep_key, x.scored_tokens);
+           x.ring, x.generated, x.attempt, x.keep_key, x.scored_tokens, x.watch);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, TokenScore& x) {
@@ -259,7 +263,7 @@ auto inspect(Inspector& f, Degraded& x) {
 template <typename Inspector>
 auto inspect(Inspector& f, GenerateDone& x) {
   return f(x.request, x.attempt, x.outcome, x.reason, x.figures, x.degraded, x.spans, x.token_ids,
-           x.scores);
+           x.scores, x.attention);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, CancelRequest& x) {

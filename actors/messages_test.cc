@@ -56,6 +56,7 @@ TEST(MessagesTest, AGenerateRequestComesBackAsItWasSent) {
   request.ring = "answer/7";
   request.keep_key = 12;
   request.scored_tokens = 3;
+  request.watch = {true, {"m", "slave"}, {"word", ""}, {{1, 1, 5, 1ll << 40}}};
 
   const GenerateRequest back = carried(request);
   EXPECT_EQ(back.token_ids, request.token_ids);
@@ -80,6 +81,14 @@ TEST(MessagesTest, AGenerateRequestComesBackAsItWasSent) {
   EXPECT_EQ(back.sampling.seed, ~0ull);
   EXPECT_EQ(back.keep_key, 12u);
   EXPECT_EQ(back.scored_tokens, 3);
+  EXPECT_TRUE(back.watch.on);
+  EXPECT_EQ(back.watch.readers, request.watch.readers);
+  EXPECT_EQ(back.watch.keywords, request.watch.keywords);
+  ASSERT_EQ(back.watch.entries.size(), 1u);
+  EXPECT_EQ(back.watch.entries[0].keyword, 1);
+  EXPECT_EQ(back.watch.entries[0].reader, 1);
+  EXPECT_EQ(back.watch.entries[0].begin, 5);
+  EXPECT_EQ(back.watch.entries[0].end, 1ll << 40);
   EXPECT_EQ(back.ring, "answer/7");
 }
 
@@ -92,12 +101,14 @@ TEST(MessagesTest, WhatAModelSendsBackComesThroughWhole) {
   done.degraded = {{"slave", 12, "process exited"}};
   done.spans = {{"m", "decode", 1'000'000'000'000, 5}};
   done.scores = {{std::bit_cast<uint32_t>(-std::numeric_limits<float>::infinity()), true}};
+  done.attention = {5, {"m", "s"}, {}, 1, {std::bit_cast<uint32_t>(0.25f), 0x7fc00000u}};
   const GenerateDone back = carried(done);
   EXPECT_EQ(back.outcome.status().error().message(), done.outcome.status().error().message());
   EXPECT_EQ(back.reason, FinishReason::kError);
   EXPECT_EQ(back.figures.prefill_seconds, 0.25);
   EXPECT_EQ(back.degraded[0].token, 12);
   EXPECT_EQ(back.scores, done.scores);
+  EXPECT_EQ(back.attention, done.attention);
   EXPECT_EQ(back.spans[0].start_ns, 1'000'000'000'000);
 
   const ReadOpened opened = carried(ReadOpened{8, {}, {"owner", 1, 2, {'i'}}});

@@ -51,6 +51,7 @@ class PromptBuilder {
   std::vector<int32_t> tail(std::string_view question);
   // The next turn: the end of the answer before it, the start of the user turn, and its tail.
   std::vector<int32_t> next_turn(std::string_view question);
+  const Tokenizer& tokenizer() const { return cache_.tokenizer(); }
   // What was answered, or a part of it, as text.
   std::vector<int32_t> answer(std::string_view text);
 

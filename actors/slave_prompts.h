@@ -25,6 +25,7 @@ class SlavePrompts {
   void set_master_head(const std::string& system, const std::vector<std::string>& documents) {
     master_head_ = prompts_->head(system, documents);
   }
+  const Tokenizer& tokenizer() const { return prompts_->tokenizer(); }
   // The slave's system prompt and these documents.
   RequestText read(std::string slave, const std::vector<std::string>& documents) const;
 

@@ -56,6 +56,9 @@ class Stitching {
   Status drop(size_t source, int64_t token, const Error& why);
 
   const SequencePlan& plan() const { return plan_; }
+  // Of the plan's segments, `before` and then `after`: how many, and which source each comes from.
+  size_t segments() const { return parts_.size(); }
+  size_t source_of(size_t segment) const { return parts_[segment].source; }
   const std::vector<Degraded>& degraded() const { return degraded_; }
 
   // Adds waits and bytes read by this request so far.

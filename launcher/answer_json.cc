@@ -10,6 +10,8 @@
 #include <string_view>
 #include <utility>
 
+#include "launcher/attention_json.h"
+
 namespace suture {
 namespace {
 
@@ -115,6 +117,7 @@ nlohmann::json to_json(const Answer& answer) {
                              {"name", span.name},
                              {"start_ns", span.start_ns},
                              {"duration_ns", span.duration_ns}});
+  if (!answer.attention.empty()) json["attention"] = to_json(answer.attention);
   return json;
 }
 
@@ -131,6 +134,9 @@ nlohmann::json to_json(const AskOptions& options) {
                          {"stop", options.stop}};
   if (options.deadline_seconds != 0) json["deadline_s"] = options.deadline_seconds;
   if (options.ignore_eos) json["ignore_eos"] = true;
+  if (options.attention.wanted)
+    json["attention"] = {{"keywords", options.attention.keywords},
+                         {"must_occur", options.attention.must_occur}};
   for (const SlaveDocuments& documents : options.slave_texts.documents)
     json["documents"].push_back({{"slave", documents.slave}, {"texts", documents.texts}});
   return json;
@@ -161,6 +167,7 @@ Result<Answer> answer_from_json(const nlohmann::json& source) {
     for (const nlohmann::json& replay : json.at("replayed"))
       answer.replayed.push_back(
           {replay.at("token").get<int64_t>(), replay.at("why").get<std::string>()});
+    if (json.contains("attention")) answer.attention = attention_from_json(json.at("attention"));
     if (!json.contains("spans")) return;
     for (const nlohmann::json& span : json.at("spans"))
       answer.spans.push_back(
@@ -183,6 +190,11 @@ Result<AskOptions> ask_options_from_json(const nlohmann::json& source) {
     json.at("stop").get_to(options.stop);
     options.deadline_seconds = json.value("deadline_s", 0.0);
     options.ignore_eos = json.value("ignore_eos", false);
+    if (json.contains("attention")) {
+      options.attention.wanted = true;
+      json.at("attention").at("keywords").get_to(options.attention.keywords);
+      json.at("attention").at("must_occur").get_to(options.attention.must_occur);
+    }
     if (!json.contains("documents")) return;
     for (const nlohmann::json& documents : json.at("documents"))
       options.slave_texts.documents.push_back(

@@ -61,6 +61,28 @@ TEST(AnswerJsonTest, DocumentsComeWithTheQuestion) {
   EXPECT_FALSE(ask_options_from_json(json).has_value());
 }
 
+TEST(AnswerJsonTest, WhereTheMasterLookedIsAskedForAndToldApart) {
+  EXPECT_FALSE(to_json(AskOptions{.text = "x"}).contains("attention"));
+  AskOptions options{.text = "x"};
+  options.attention = {.wanted = true, .keywords = {"苏州"}, .must_occur = false};
+  nlohmann::json json = to_json(options);
+  const AskOptions back = ask_options_from_json(nlohmann::json::parse(json.dump())).value();
+  EXPECT_TRUE(back.attention.wanted);
+  EXPECT_EQ(back.attention.keywords, options.attention.keywords);
+  EXPECT_FALSE(back.attention.must_occur);
+  json["attention"] = true;
+  EXPECT_FALSE(ask_options_from_json(json).has_value());
+
+  EXPECT_FALSE(to_json(sample()).contains("attention"));
+  Answer answer = sample();
+  answer.attention = {3, {"m", "s"}, {}, 1, {std::bit_cast<uint32_t>(0.25f), 0x3f400000u}};
+  json = to_json(answer);
+  EXPECT_EQ(answer_from_json(nlohmann::json::parse(json.dump())).value().attention,
+            answer.attention);
+  json["attention"]["layers"][0].erase(0);
+  EXPECT_FALSE(answer_from_json(json).has_value());
+}
+
 TEST(AnswerJsonTest, ErrorsKeepTheirCode) {
   const Error error{ErrorCode::kLost, "gone", "slave", "start it"};
   const auto back = error_from_json(error_json(error));

@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "actors/trace_log.h"
+#include "launcher/attention_flags.h"
 #include "launcher/eval/arms.h"
+#include "launcher/eval/eval_keywords.h"
 #include "launcher/eval/eval_report.h"
 #include "launcher/eval/run_eval.h"
 #include "launcher/eval/sandbox.h"
@@ -37,6 +39,7 @@ struct EvalFlags {
   uint64_t seed = 0;
   std::string report_file;
   bool force = false;
+  AttentionQuery attention = {.must_occur = false};  // an item may do without a keyword
 };
 
 std::vector<Metric> choice_metrics(const std::string& choice) {
@@ -70,6 +73,7 @@ Result<EvalOptions> options_of(const EvalFlags& flags, const LaunchSpec& topolog
   options.max_tokens = flags.max_tokens;
   options.limit = flags.limit;
   options.seed = flags.seed;
+  options.attention = flags.attention;
   options.side_by_side = flags.side_by_side > 0 ? flags.side_by_side : topology.max_sequences;
   return options;
 }
@@ -109,6 +113,7 @@ CommandResult run_eval_command(const EvalFlags& flags, bool json) {
   auto topology = load_topology(flags.topology);
   if (!topology) return refuse(topology.error());
   SUTURE_RETURN_IF_ERROR(resolve_models(*topology));
+  SUTURE_RETURN_IF_ERROR(check_keywords(flags.attention.keywords, sets, *topology));
   SUTURE_ASSIGN_OR_RETURN(const EvalOptions options, options_of(flags, *topology));
   SUTURE_RETURN_IF_ERROR(check_report_file(flags.report_file));
   std::optional<PythonSandbox> sandbox;
@@ -171,6 +176,7 @@ void add_eval_command(CLI::App& app, CommandContext& context) {
   eval->add_option("--side-by-side", flags->side_by_side,
                    "Items at once; 0 is the topology's max_sequences")
       ->check(CLI::Range(int64_t{0}, int64_t{256}));
+  add_attention_flags(*eval, flags->attention);
   eval->add_option("--out", flags->report_file, "Also write the report (Markdown) to this file");
   eval->add_flag("--force", flags->force, "Start although the memory does not suffice");
   context.set_action(eval, [flags, &context] { return run_eval_command(*flags, context.json); });

@@ -14,6 +14,7 @@
 #include "actors/launch.h"
 #include "launcher/answer_table.h"
 #include "launcher/attach_client.h"
+#include "launcher/attention_flags.h"
 #include "launcher/interrupt.h"
 #include "launcher/launch_start.h"
 #include "launcher/run_session.h"
@@ -36,6 +37,7 @@ struct RunOptions {
   bool force = false;
   SamplingFlags sampling;
   std::optional<double> gain;
+  AttentionQuery attention;
 };
 
 Result<std::vector<QuestionItem>> questions(const RunOptions& options) {
@@ -159,7 +161,8 @@ CommandResult run_topology(const RunOptions& options, bool json) {
   SUTURE_RETURN_IF_ERROR(resolve_models(spec));
   override_gain(options, spec);
   SUTURE_RETURN_IF_ERROR(override_documents(options, spec));
-  const SessionOptions session{items, apply(options.sampling, ask_defaults(spec)), !json};
+  SessionOptions session{items, apply(options.sampling, ask_defaults(spec)), !json};
+  session.ask.attention = options.attention;
   SUTURE_RETURN_IF_ERROR(validate(session.ask, spec.max_seq_len));
   if (!options.trace_file.empty()) SUTURE_RETURN_IF_ERROR(check_trace_file(options.trace_file));
   std::optional<LaunchSpec> alone_spec;
@@ -196,6 +199,7 @@ CommandResult run_attached(const RunOptions& options, bool json) {
   std::atomic<bool> cancelled = false;
   const InterruptGuard guard(cancelled);
   SessionOptions session{items, apply(options.sampling, launch.defaults), !json};
+  session.ask.attention = options.attention;
   SUTURE_ASSIGN_OR_RETURN(session.ask.slave_texts, documents_to_send(options));
   SUTURE_ASSIGN_OR_RETURN(const SessionResult result, run_session(launch.ask, session, cancelled));
   if (!json) fmt::print("\n{}", answer_table(result.processes));
@@ -221,6 +225,7 @@ void add_run_command(CLI::App& app, CommandContext& context) {
                   "topology's documents; may be given several times")
       ->allow_extra_args(false);
   add_sampling_flags(*run, options->sampling);
+  add_attention_flags(*run, options->attention);
   run->add_option(
          "--gain", options->gain,
          "Log-gain of every slave instead of the topology's, as in --gain=-2 or --gain=-inf")

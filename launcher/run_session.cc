@@ -8,6 +8,7 @@
 
 #include "launcher/answer_json.h"
 #include "launcher/answer_table.h"
+#include "launcher/attention_table.h"
 #include "launcher/system_info.h"
 
 namespace suture {
@@ -23,6 +24,7 @@ void print_after(const AnsweredQuestion& done) {
                            holds_fact(done.answer.text, fact) ? "found" : "MISSING");
     fmt::print("  [expected facts: {}]\n", facts);
   }
+  if (!done.answer.attention.empty()) fmt::print("\n{}", attention_table(done.answer.attention));
   std::fflush(stdout);
 }
 

@@ -103,12 +103,43 @@ TEST_F(EvalSystemTest, DocumentsChangeWithTheItem) {
   EXPECT_NE(text.find("| stitched | 2 |"), std::string::npos) << text;
 }
 
+TEST_F(EvalSystemTest, TellsWhereTheMasterLooks) {
+  const std::string spec = topology("documents = []\nfusion = { position = \"prefix\" }");
+  for (const std::string& set : {choices_.string(), documents_.string()}) {
+    const SutureRun run = run_suture({"--json", "eval", spec, "--set", set, "-n", "4", "--arms",
+                                      "alone,stitched", "--keyword", "rain"});
+    ASSERT_EQ(run.exit_code, 0) << run.errors;
+    const nlohmann::json json = run.json();
+    for (const auto& task : json.at("tasks")) {
+      const nlohmann::json& alone = task.at("arms").at(0).at("attention");
+      EXPECT_EQ(alone.at("models"), (std::vector<std::string>{"m"}));
+      EXPECT_NEAR(alone.at("mean")[0].get<double>(), 1, 1e-5);
+      const nlohmann::json& stitched = task.at("arms").at(1).at("attention");
+      EXPECT_EQ(stitched.at("models"), (std::vector<std::string>{"m", "s"}));
+      EXPECT_EQ(stitched.at("items"), task.at("arms").at(1).at("n"));
+      ASSERT_EQ(stitched.at("layers").size(), 3u);
+      for (const auto& layer : stitched.at("layers"))
+        EXPECT_NEAR(layer[0].get<double>() + layer[1].get<double>(), 1, 1e-5);
+      EXPECT_GT(stitched.at("mean")[1], 0.01);
+      // It is in what the slave reads, not in what the master does.
+      const nlohmann::json& rain = stitched.at("keywords").at(0).at("mean");
+      EXPECT_EQ(rain[0], 0);
+      EXPECT_GT(rain[1], 0);
+      EXPECT_LT(rain[1], stitched.at("mean")[1]);
+    }
+  }
+}
+
 TEST_F(EvalSystemTest, WhatCannotBeEvaluatedIsRefused) {
   const std::string spec = topology("fusion = { position = \"aligned\" }");
   EXPECT_EQ(run_suture({"eval", spec, "--set", "/no/such/file"}).exit_code, 1);
   const SutureRun arm = run_suture({"eval", spec, "--set", choices_.string(), "--arms", "stiched"});
   EXPECT_EQ(arm.exit_code, 2);
   EXPECT_NE(arm.errors.find("stiched"), std::string::npos) << arm.errors;
+  const SutureRun word =
+      run_suture({"eval", spec, "--set", choices_.string(), "--keyword", "snowed"});
+  EXPECT_EQ(word.exit_code, 2);
+  EXPECT_NE(word.errors.find("'snowed'"), std::string::npos) << word.errors;
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string_view>
 
+#include "launcher/attention_json.h"
+#include "launcher/attention_table.h"
 #include "launcher/command.h"
 #include "launcher/eval/eval_summary.h"
 
@@ -48,6 +50,11 @@ nlohmann::json arm_json(const LaunchSpec& topology, const TaskResult& task, cons
   if (arm.arm.gain) json["gain"] = fmt::format("{}", *arm.arm.gain);
   if (arm.refused > 0) json["why_refused"] = arm.why_refused;
   if (summary.gain) json["is_gain"] = *summary.gain;
+  if (!summary.attention.empty()) {
+    json["attention"] = to_json(summary.attention);
+    json["attention"]["items"] = json["attention"]["tokens"];
+    json["attention"].erase("tokens");
+  }
   return json;
 }
 
@@ -80,6 +87,20 @@ std::string notes(const TaskResult& task, const TaskSummary& summary, const Laun
   return text.empty() ? text : "\n" + text;
 }
 
+// Of arms in which there is anything to look at but the master's own tokens.
+std::string attention_report(const TaskResult& task, const TaskSummary& summary,
+                             const LaunchSpec& topology) {
+  std::string text;
+  for (size_t i = 0; i < task.arms.size(); ++i) {
+    const AttentionShares& shares = summary.arms[i].attention;
+    if (shares.empty() || (shares.readers.size() == 1 && shares.keywords.empty())) continue;
+    text += fmt::format("\n### Where {} looks\n\nShare of attention in %, mean of {} items.\n\n{}",
+                        arm_name(task.arms[i].arm, topology), shares.tokens,
+                        attention_markdown(shares));
+  }
+  return text;
+}
+
 std::string task_report(const LaunchSpec& topology, const TaskResult& task, uint64_t seed) {
   const TaskSummary summary = summarise(task, seed);
   std::string text = fmt::format("\n## {}, by {}\n\n{} items.\n\n", task.set,
@@ -94,7 +115,7 @@ std::string task_report(const LaunchSpec& topology, const TaskResult& task, uint
                         interval_text(arm.interval, 100), comparison_text(arm.against_alone),
                         comparison_text(arm.against_shuffled), arm.seconds, verdict(arm));
   }
-  return text + notes(task, summary, topology);
+  return text + notes(task, summary, topology) + attention_report(task, summary, topology);
 }
 
 std::string models_text(const LaunchSpec& topology) {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/check.h"
+
 namespace suture {
 namespace {
 
@@ -49,6 +51,10 @@ ArmSummary summarise_arm(const ArmResult& arm, uint64_t seed) {
     scores.push_back(judged->score);
     summary.seconds += judged->seconds;
     if (judged->degraded) ++summary.degraded;
+    AttentionShares attention = judged->attention;
+    attention.tokens = std::min<int64_t>(attention.tokens, 1);
+    const Status added = add(summary.attention, attention);
+    SUTURE_CHECK(added.has_value(), "{}", added.error().message());
   }
   summary.n = std::ssize(scores);
   summary.mean = mean_of(scores);

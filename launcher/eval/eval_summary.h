@@ -24,6 +24,8 @@ struct ArmSummary {
   Interval interval;  // 95 %
   int64_t degraded = 0;
   double seconds = 0;  // per item
+  // Mean over the items, which stand for its tokens: each counts the same.
+  AttentionShares attention;
   std::optional<Comparison> against_alone;
   std::optional<Comparison> against_shuffled;  // of the same gain
   // Stitched arms that were compared with both: whether the arm is better than both, each with an

@@ -78,6 +78,26 @@ TEST(EvalSummaryTest, OnlyItemsThatBothArmsWereGivenAreCompared) {
   EXPECT_EQ(summarise(part, 1).arms[1].gain, false);
 }
 
+// Each item counts the same, however many tokens it has.
+TEST(EvalReportTest, WhereTheMasterLooksIsAMeanOverItems) {
+  EvalResult result;
+  result.tasks = {task(10, 30, 12)};
+  auto& judged = result.tasks[0].arms[1].judged;
+  const auto bits = [](float share) { return std::bit_cast<uint32_t>(share); };
+  judged[0]->attention = {9, {"m", "a"}, {}, 1, {bits(0.5f), bits(0.5f)}};
+  judged[1]->attention = {1, {"m", "a"}, {}, 1, {bits(1), bits(0)}};
+  const LaunchSpec spec = topology({prefix("a")});
+  const std::string report = eval_report(spec, result, 1);
+  for (const char* part : {"### Where stitched looks", "mean of 2 items", "| layer | m (own) | a |",
+                           "| all | 75.0 | 25.0 |"})
+    EXPECT_NE(report.find(part), std::string::npos) << part << "\n" << report;
+  EXPECT_EQ(report.find("Where master alone"), std::string::npos);
+  const nlohmann::json arms = eval_json(spec, result, 1).at("tasks").at(0).at("arms");
+  EXPECT_EQ(arms.at(1).at("attention").at("items"), 2);
+  EXPECT_EQ(arms.at(1).at("attention").at("mean"), (std::vector<double>{0.75, 0.25}));
+  EXPECT_FALSE(arms.at(0).contains("attention"));
+}
+
 TEST(EvalReportTest, SaysWhatWasMeasuredAndWhatItIsWorth) {
   const LaunchSpec spec = topology({prefix("a")});
   EvalResult result;

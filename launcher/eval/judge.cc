@@ -22,17 +22,19 @@ double likelihood(const ScoredContinuation& option, Metric metric) {
   return option.logprob() / static_cast<double>(option.tokens.size());
 }
 
-Result<Judgement> judge_choice(const Subject& subject, Metric metric, const ArmInput& input) {
+Result<Judgement> judge_choice(const Subject& subject, Metric metric, const ArmInput& input,
+                               const AttentionQuery& attention) {
   const auto& item = std::get<ChoiceItem>(input.task);
   const ChoicePrompt prompt =
       metric == Metric::kOptionLetter ? choice_by_letter(item) : choice_by_text(item);
   ScoreOptions options{.text = with_context(input.context, prompt.text),
                        .continuations = {},
-                       .slave_texts = input.slave_texts};
+                       .slave_texts = input.slave_texts,
+                       .attention = attention};
   // The answer begins a turn of its own, where no blank comes first.
   for (const std::string& text : prompt.continuations)
     options.continuations.push_back(trimmed(text));
-  SUTURE_ASSIGN_OR_RETURN(const Scoring scoring, subject.score(options));
+  SUTURE_ASSIGN_OR_RETURN(Scoring scoring, subject.score(options));
   size_t best = 0;
   for (size_t i = 1; i < scoring.continuations.size(); ++i)
     if (likelihood(scoring.continuations[i], metric) >
@@ -41,7 +43,8 @@ Result<Judgement> judge_choice(const Subject& subject, Metric metric, const ArmI
   return Judgement{.score = best == item.answer ? 1.0 : 0.0,
                    .answer = std::string(1, option_letter(best)),
                    .degraded = !scoring.degraded.empty(),
-                   .seconds = scoring.seconds};
+                   .seconds = scoring.seconds,
+                   .attention = std::move(scoring.attention)};
 }
 
 double share_of_facts(const MultidocItem& item, std::string_view answer) {
@@ -85,7 +88,7 @@ int64_t default_answer_tokens(Metric metric) {
 Result<Judgement> judge(const Subject& subject, Metric metric, const ArmInput& input,
                         const JudgeOptions& options) {
   if (metric == Metric::kOptionText || metric == Metric::kOptionLetter)
-    return judge_choice(subject, metric, input);
+    return judge_choice(subject, metric, input, options.ask.attention);
   AskOptions ask = options.ask;
   ask.text = with_context(input.context, question_text(input.task));
   ask.slave_texts = input.slave_texts;
@@ -96,7 +99,8 @@ Result<Judgement> judge(const Subject& subject, Metric metric, const ArmInput& i
   return Judgement{.score = score,
                    .answer = std::move(answer.text),
                    .degraded = !answer.degraded.empty(),
-                   .seconds = answer.seconds - answer.waited_seconds};
+                   .seconds = answer.seconds - answer.waited_seconds,
+                   .attention = std::move(answer.attention)};
 }
 
 }  // namespace suture

@@ -32,15 +32,16 @@ struct Subject {
 };
 
 struct JudgeOptions {
-  AskOptions ask;                          // how answers are generated; texts are the item's
+  AskOptions ask;  // how answers are generated, and what is asked of them; texts are the item's
   const PythonSandbox* sandbox = nullptr;  // for kProgram
 };
 
 struct Judgement {
-  double score = 0;       // 0 = wrong, 1 = right
-  std::string answer;     // as text; the option's letter
-  bool degraded = false;  // slaves were lost on the way
-  double seconds = 0;     // of the launch's work
+  double score = 0;                // 0 = wrong, 1 = right
+  std::string answer;              // as text; the option's letter
+  bool degraded = false;           // slaves were lost on the way
+  double seconds = 0;              // of the launch's work
+  AttentionShares attention = {};  // where it was asked for
 };
 
 // kCancelled where the answer was interrupted.

@@ -262,6 +262,7 @@ Result<Judgement> EvalRun::judge_item(const Subject& subject, const Arm& arm, si
   const Metric metric = result_.tasks[task].metric;
   JudgeOptions options{.ask = {}, .sandbox = surroundings_.sandbox};
   options.ask.max_tokens = answer_tokens(metric);
+  options.ask.attention = options_.attention;
   const ArmInput input = arm_input(topology_, arm, item(set, index), other_item(set, index),
                                    handed_answers(set, index));
   return judge(subject, metric, input, options);

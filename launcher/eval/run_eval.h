@@ -24,6 +24,7 @@ struct EvalOptions {
   int64_t limit = 0;         // items of each set, drawn by the seed; 0 = all
   uint64_t seed = 0;         // draws the items, and which one is whose other item
   int64_t side_by_side = 1;  // items at once; company changes no answer
+  AttentionQuery attention = {};
 };
 
 // A launch that is asked, and what it needs to live.
