@@ -47,7 +47,8 @@ Status Admission::take_place(const Asker& asker) {
   const int64_t now_ns = now_ns_();
   std::erase_if(refused_, [&](const Refused& one) { return one.until_ns < now_ns; });
   const auto found = std::ranges::find(refused_, asker.client, &Refused::client);
-  if (!may_begin(asker) && !may_wait(found, now_ns)) return refuse(asker.client, now_ns);
+  if (!may_begin(asker) && !may_wait(found - refused_.begin(), now_ns))
+    return refuse(asker.client, now_ns);
   if (found != refused_.end()) refused_.erase(found);
   return {};
 }
@@ -58,12 +59,12 @@ bool Admission::may_begin(const Asker& asker) const {
          !queues_.contains(asker.client);
 }
 
-// `refused` is the client's place among those, or their end.
-bool Admission::may_wait(std::deque<Refused>::iterator refused, int64_t now_ns) const {
-  const int64_t before = refused - refused_.begin();
+// `before` clients were refused earlier than this one; without a queue the first may wait when it
+// is due.
+bool Admission::may_wait(int64_t before, int64_t now_ns) const {
   const int64_t free = limits_.waiting - waiting_;
   if (limits_.waiting == 0)
-    return waiting_ == 0 && before == 0 && refused != refused_.end() && refused->due_ns <= now_ns;
+    return waiting_ == 0 && before == 0 && !refused_.empty() && refused_.front().due_ns <= now_ns;
   return free > before || (free > 0 && waiting_ == 0);
 }
 

@@ -99,7 +99,7 @@ class Admission {
 
   Status take_place(const Asker& asker);
   bool may_begin(const Asker& asker) const;
-  bool may_wait(std::deque<Refused>::iterator refused, int64_t now_ns) const;
+  bool may_wait(int64_t before, int64_t now_ns) const;
   tl::unexpected<Error> refuse(uint64_t client, int64_t now_ns);
   void leave(uint64_t conversation, int64_t began_ns);
   std::deque<uint64_t>::iterator next_turn();
