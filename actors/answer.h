@@ -23,6 +23,7 @@ struct Answer {
   std::vector<ProcessFigures> figures;
   std::vector<Degraded> degraded;
   std::vector<Replayed> replayed;
+  std::vector<std::string> forced;  // what speaks against a projector that `force` made use of
   std::vector<TraceSpan> spans;
   AttentionShares attention;  // where it was asked for
 };
@@ -48,6 +49,7 @@ struct Scoring {
   std::vector<int32_t> question_ids;              // the master's own tokens before them
   std::vector<ProcessFigures> figures;            // of all passes together
   std::vector<Degraded> degraded;                 // slaves that did not take part in all of them
+  std::vector<std::string> forced;                // as in Answer
   double seconds = 0;                             // from asking, without waiting for a turn
   AttentionShares attention;                      // where it was asked for, of all passes together
 };

@@ -41,6 +41,11 @@ size_t Coordinator::index_of(const std::string& name) const {
   return setup_.spec.models.size();
 }
 
+const ModelSpec* Coordinator::transfer_slave() const {
+  const auto slave = std::ranges::find_if(setup_.spec.models, &ModelSpec::transfers);
+  return slave == setup_.spec.models.end() ? nullptr : &*slave;
+}
+
 std::vector<Outgoing> Coordinator::joined(const std::string& name) {
   if (index_of(name) == setup_.spec.models.size()) return {};
   joined_.insert(name);
@@ -61,15 +66,19 @@ void Coordinator::import_slabs(const std::vector<size_t>& owners,
                                std::vector<Outgoing>& out) const {
   ImportSlabs import;
   for (const size_t i : owners)
-    if (model(i).role == Role::kSlave) import.owners.push_back(model(i).name);
+    if (model(i).role == Role::kSlave) import.owners.push_back(rows_owner(i));
   if (!import.owners.empty()) out.emplace_back(model(master_).name, std::move(import));
 }
 
 void Coordinator::read_context(size_t index, std::vector<Outgoing>& out) {
   forget_context(index);
   const std::vector<int32_t>& ids = setup_.contexts[index].head_ids;
-  if (ids.empty()) return;
-  contexts_[index] = start_reading(index, {.token_ids = ids, .capacity = std::ssize(ids)}, out);
+  if (ids.empty() || !reads_context(index)) return;
+  ReadRequest request;
+  request.token_ids = ids;
+  request.capacity = std::ssize(ids);
+  request.text_of = text_owner(index);
+  contexts_[index] = start_reading(index, std::move(request), out);
 }
 
 void Coordinator::forget_context(size_t index) {
@@ -136,8 +145,8 @@ Status Coordinator::check_texts(const RunningRequest& running) const {
     if (index == setup_.spec.models.size() || index == master_)
       return fail(ErrorCode::kInvalidArgument, "there is no such slave", text.slave);
     const bool aligned = model(index).is_slave_at(SlavePosition::kAligned);
-    if (aligned && (setup_.contexts[index].other_vocabulary ||
-                    text.token_ids.size() != running.own_ids.size()))
+    const bool as_text = setup_.contexts[index].other_vocabulary && !model(index).transfers();
+    if (aligned && (as_text || text.token_ids.size() != running.own_ids.size()))
       return fail(ErrorCode::kInvalidArgument,
                   "an aligned slave can read another text only if it is as long as the master's, "
                   "in the same vocabulary",

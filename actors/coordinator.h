@@ -37,7 +37,8 @@ namespace suture {
 // What a model reads before any question comes.
 struct ModelContext {
   std::string name;
-  std::vector<int32_t> head_ids;        // aligned slaves: empty, they read what the master reads
+  std::vector<int32_t> head_ids;        // aligned slaves: empty, they read what the master reads,
+                                        // unless they read its head in its place
   int64_t shared_tokens = 0;            // of head_ids, that the master's head begins with too
   std::vector<int32_t> layer_map = {};  // slaves: see SourceLink
   bool other_vocabulary = false;        // than the master's
@@ -188,11 +189,15 @@ class Coordinator {
  private:
   uint64_t new_key();
   const ModelSpec& model(size_t index) const { return setup_.spec.models[index]; }
+  // Whose text the master does not read itself; nullptr if there is none.
+  const ModelSpec* transfer_slave() const;
   size_t index_of(const std::string& name) const;
   RunningRequest* find(uint64_t request);
   // The stream with which a model takes part in the request, if it has one.
   const Reading* reading_of(const RunningRequest& running, size_t index) const;
   void import_slabs(const std::vector<size_t>& owners, std::vector<Outgoing>& out) const;
+  // A master whose text is transferred leaves its head to the slave.
+  bool reads_context(size_t index) const { return index != master_ || transfer_slave() == nullptr; }
   void read_context(size_t index, std::vector<Outgoing>& out);
   void forget_context(size_t index);
   // Returns the key of the new reading.
@@ -201,13 +206,18 @@ class Coordinator {
   Status check_texts(const RunningRequest& running) const;
   // What the slave reads for this request only; nullptr = nothing.
   const RequestText* text_of(const RunningRequest& running, size_t index) const;
-  // What the model reads of the request: that, or the master's prompt.
+  // What the model reads of the request: that, or the master's prompt. Of a text that it transfers,
+  // what the master does not read again.
   std::span<const int32_t> prompt_of(const RunningRequest& running, size_t index) const;
+  // Mode "transfer": the token of the master's prompt with which the master goes on. 0 if nothing
+  // is transferred: no slave does that, or the prompt is so short that the master reads it all.
+  int64_t transfer_end(const RunningRequest& running) const;
   bool reads_for_request(const RunningRequest& running, size_t index) const;
   bool is_left_out(size_t index) const;
   // Whether it reads the answer too, as that comes.
   bool follows(const RunningRequest& running, size_t index) const {
-    return model(index).is_slave_at(SlavePosition::kAligned) && !running.question.ring.empty();
+    return model(index).is_slave_at(SlavePosition::kAligned) && !model(index).transfers() &&
+           !running.question.ring.empty();
   }
   std::vector<AnswerRun> own_answers(const RunningRequest& running) const;
   std::vector<KvRoom> rooms_for(const RunningRequest& running) const;
@@ -225,6 +235,7 @@ class Coordinator {
   bool must_wait_for_others(const RunningRequest& running) const;
   void start_generating(RunningRequest& running, std::vector<Outgoing>& out);
   Result<GenerateRequest> generation(RunningRequest& running);
+  Status refuse_without(const ModelSpec& slave) const;
   Status add_source(RunningRequest& running, size_t index, MergeInput& input,
                     std::vector<SourceLink>& links);
   bool streams_open(const RunningRequest& running) const;
@@ -238,6 +249,9 @@ class Coordinator {
                    std::vector<int32_t> token_ids, std::vector<Outgoing>& out);
   AnswerReport report_of(RunningRequest& running);
   std::vector<float> layer_gains(const FusionSpec& fusion) const;
+  std::string text_owner(size_t index) const;
+  // The peer whose slab holds what the master sees of the slave.
+  std::string rows_owner(size_t index) const;
 
   const CoordinatorSetup setup_;
   size_t master_ = 0;

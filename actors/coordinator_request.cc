@@ -20,6 +20,16 @@ std::vector<float> Coordinator::layer_gains(const FusionSpec& fusion) const {
   return gains;
 }
 
+namespace {
+
+// Of the master's text: its first tokens, and those from `end` on.
+void leave_out_transferred(const std::vector<int32_t>& text, int64_t sink, MergeInput& input) {
+  input.head_ids.assign(text.begin(), text.begin() + sink);
+  input.tail_ids.assign(text.begin() + input.sources[0].transfer_end, text.end());
+}
+
+}  // namespace
+
 Result<GenerateRequest> Coordinator::generation(RunningRequest& running) {
   const Question& question = running.question;
   MergeInput input;
@@ -32,6 +42,8 @@ Result<GenerateRequest> Coordinator::generation(RunningRequest& running) {
   std::vector<SourceLink> links;
   for (size_t i = 0; i < setup_.spec.models.size(); ++i)
     if (i != master_) SUTURE_RETURN_IF_ERROR(add_source(running, i, input, links));
+  const bool transfers = !input.sources.empty() && input.sources[0].transfer_end > 0;
+  if (transfers) leave_out_transferred(running.own_ids, transfer_slave()->fusion.sink, input);
   auto planned = plan_merge(input);
   if (!planned && question.conversation != 0) planned.error().remedy = kBeginAnew;
   SUTURE_ASSIGN_OR_RETURN(const MergePlan plan, std::move(planned));
@@ -41,12 +53,16 @@ Result<GenerateRequest> Coordinator::generation(RunningRequest& running) {
   GenerateRequest request;
   request.request = question.request;
   std::tie(request.head_key, request.head_entries) = read_before(running, master_);
-  if (question.conversation != 0) {
-    running.keep_key = new_key();
-    request.keep_key = running.keep_key;
+  if (transfers) {
+    request.token_ids = input.head_ids;
+    request.token_ids.insert(request.token_ids.end(), input.tail_ids.begin(), input.tail_ids.end());
+    request.whole_ids = running.own_ids;
+  } else {
+    request.token_ids = running.own_ids;
+    request.answers = own_answers(running);
+    if (question.conversation != 0) running.keep_key = new_key();
   }
-  request.token_ids = running.own_ids;
-  request.answers = own_answers(running);
+  request.keep_key = running.keep_key;
   request.own = plan.own;
   request.first_new_position = plan.first_new_position;
   request.stitch_end = plan.stitch_end;
@@ -63,12 +79,25 @@ Result<GenerateRequest> Coordinator::generation(RunningRequest& running) {
   return request;
 }
 
-// A slave that is not there any more keeps its place, with a link that has no stream.
+Status Coordinator::refuse_without(const ModelSpec& slave) const {
+  const auto gone = gone_.find(slave.name);
+  const bool returns = gone != gone_.end() && gone->second.restarts;
+  return fail(ErrorCode::kLost,
+              gone == gone_.end() ? "the slave cannot take part"
+                                  : fmt::format("the slave is gone: {}", gone->second.why),
+              slave.name,
+              returns ? "try again in a few seconds; on_failure = \"degrade\" goes on without it"
+                      : "on_failure = \"degrade\" goes on without it");
+}
+
+// A slave that is not there any more keeps its place, with a link that has no stream; so does one
+// whose text is transferred and not listened to.
 Status Coordinator::add_source(RunningRequest& running, size_t index, MergeInput& input,
                                std::vector<SourceLink>& links) {
-  if (is_left_out(index)) return {};
   const ModelSpec& slave = model(index);
   const ModelContext& context = setup_.contexts[index];
+  const int64_t end = slave.transfers() ? transfer_end(running) : 0;
+  if (slave.transfers() ? end == 0 : is_left_out(index)) return {};
   const bool prefix = slave.is_slave_at(SlavePosition::kPrefix);
   const RequestText* text = prefix ? text_of(running, index) : nullptr;
   const auto& read_ids = text != nullptr ? text->token_ids : context.head_ids;
@@ -77,29 +106,25 @@ Status Coordinator::add_source(RunningRequest& running, size_t index, MergeInput
   const bool must = slave.on_failure == OnFailure::kFail;
   const Reading* reading = reading_of(running, index);
   const bool there = reading != nullptr && reading->stream && reading->why.empty() &&
-                     !running.lost.contains(index);
-  if (!there && must) {
-    const auto gone = gone_.find(slave.name);
-    const bool returns = gone != gone_.end() && gone->second.restarts;
-    return fail(ErrorCode::kLost,
-                gone == gone_.end() ? "the slave cannot take part"
-                                    : fmt::format("the slave is gone: {}", gone->second.why),
-                slave.name,
-                returns ? "try again in a few seconds; on_failure = \"degrade\" goes on without it"
-                        : "on_failure = \"degrade\" goes on without it");
-  }
+                     !is_left_out(index) && !running.lost.contains(index);
+  if (!there && must && !is_left_out(index)) return refuse_without(slave);
   const std::set<size_t>* before = conversations_.placed(running.question.conversation);
   if (running.attempt > 0) before = &running.placed;
   const bool placed = prefix && before != nullptr ? before->contains(index) : there;
-  if (!placed) return {};
+  if (!placed && !is_left_out(index)) return {};
   if (prefix) running.placed.insert(index);
   const std::vector<float> gains = layer_gains(slave.fusion);
-  SourceLink link{slave.name,        there ? *reading->stream : StreamRef(), {}, must, {},
-                  context.layer_map, context.other_vocabulary && !prefix};
+  SourceLink link;
+  link.name = slave.name;
+  if (there) link.stream = *reading->stream;
+  link.fail_when_lost = must;
   for (const float gain : gains) link.layer_gain_bits.push_back(std::bit_cast<uint32_t>(gain));
+  link.layer_map = context.layer_map;
+  link.other_vocabulary = context.other_vocabulary && !prefix && !slave.transfers();
+  link.projected = slave.projects();
   links.push_back(std::move(link));
   input.sources.push_back(
-      {slave.name, slave.fusion.position, read_ids, shared, gains, slave.fusion.lag});
+      {slave.name, slave.fusion.position, read_ids, shared, gains, slave.fusion.lag, end});
   return {};
 }
 
@@ -107,7 +132,7 @@ Status Coordinator::add_source(RunningRequest& running, size_t index, MergeInput
 void Coordinator::note_lost_slaves(RunningRequest& running) const {
   running.report.degraded.clear();
   for (size_t i = 0; i < setup_.spec.models.size(); ++i) {
-    if (i == master_) continue;
+    if (i == master_ || (model(i).transfers() && transfer_end(running) == 0)) continue;
     const Reading* reading = reading_of(running, i);
     const auto gone = gone_.find(model(i).name);
     const auto lost = running.lost.find(i);

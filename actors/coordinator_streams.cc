@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "actors/coordinator.h"
+#include "actors/projected_streams.h"
 #include "bus/slab.h"
 #include "kernels/kv_layout.h"
 
@@ -27,11 +28,34 @@ const RequestText* Coordinator::text_of(const RunningRequest& running, size_t in
 
 std::span<const int32_t> Coordinator::prompt_of(const RunningRequest& running, size_t index) const {
   const RequestText* text = text_of(running, index);
-  return text != nullptr ? text->token_ids : running.own_ids;
+  const std::span<const int32_t> whole = text != nullptr ? text->token_ids : running.own_ids;
+  if (!model(index).transfers()) return whole;
+  return whole.first(static_cast<size_t>(transfer_end(running)));
+}
+
+int64_t Coordinator::transfer_end(const RunningRequest& running) const {
+  const ModelSpec* slave = transfer_slave();
+  if (slave == nullptr) return 0;
+  const int64_t prompt = std::ssize(running.own_ids) - running.question.scored_tokens;
+  const int64_t end = prompt - slave->fusion.reread;
+  return end > slave->fusion.sink ? end : 0;
+}
+
+// The model whose tokens it is given, where its own are others; empty = they are its own.
+std::string Coordinator::text_owner(size_t index) const {
+  const bool others =
+      setup_.contexts[index].other_vocabulary && model(index).reads_masters_tokens();
+  return others ? model(master_).name : std::string();
+}
+
+std::string Coordinator::rows_owner(size_t index) const {
+  const std::string& name = model(index).name;
+  return model(index).projects() ? projected_owner(name, model(master_).name) : name;
 }
 
 bool Coordinator::reads_for_request(const RunningRequest& running, size_t index) const {
   if (is_left_out(index)) return false;
+  if (model(index).transfers()) return transfer_end(running) > 0;
   return model(index).is_slave_at(SlavePosition::kAligned) || text_of(running, index) != nullptr;
 }
 
@@ -45,10 +69,9 @@ bool Coordinator::is_left_out(size_t index) const {
 KvRoom Coordinator::room_for(const RunningRequest& running, size_t index) const {
   const LaunchSpec& spec = setup_.spec;
   const ModelContext& context = setup_.contexts[index];
-  const bool prefix = model(index).is_slave_at(SlavePosition::kPrefix);
   int64_t tokens = std::ssize(prompt_of(running, index));
-  if (!prefix) tokens += running.question.max_tokens;
-  if (!prefix && context.other_vocabulary) tokens = spec.max_seq_len;
+  if (index == master_ || follows(running, index)) tokens += running.question.max_tokens;
+  if (!text_owner(index).empty()) tokens = spec.max_seq_len;
   KvRoom room;
   room.model = index;
   // While an answer's stream is replaced by one of its exact length there are both; they share all
@@ -56,8 +79,9 @@ KvRoom Coordinator::room_for(const RunningRequest& running, size_t index) const 
   room.blocks_needed =
       kv_blocks_for(tokens) - read_before(running, index).second / kKvBlockTokens + 1;
   room.streams_needed = 2;
-  room.blocks = spec.max_sequences * kv_blocks_for(spec.max_seq_len) -
-                kv_blocks_for(std::ssize(context.head_ids));
+  const int64_t context_tokens = reads_context(index) ? std::ssize(context.head_ids) : 0;
+  room.blocks =
+      spec.max_sequences * kv_blocks_for(spec.max_seq_len) - kv_blocks_for(context_tokens);
   room.streams = spec.max_sequences * int64_t{kStreamsPerSequence} - 1;
   return room;
 }
@@ -73,9 +97,11 @@ bool Coordinator::make_room(RunningRequest& running, std::vector<Outgoing>& out)
     if (!other.begun) continue;
     alone = false;
     busy.insert(other.question.conversation);
-    for (size_t i = 0; i < rooms.size(); ++i) {
-      rooms[i].blocks_needed += other.reserved[i].blocks_needed;
-      rooms[i].streams_needed += other.reserved[i].streams_needed;
+    for (KvRoom& room : rooms) {
+      const auto same = std::ranges::find(other.reserved, room.model, &KvRoom::model);
+      if (same == other.reserved.end()) continue;
+      room.blocks_needed += same->blocks_needed;
+      room.streams_needed += same->streams_needed;
     }
   }
   if (!alone && !conversations_.can_make_room(rooms, busy)) return false;
@@ -109,11 +135,11 @@ ReadRequest Coordinator::own_reading(const RunningRequest& running, size_t index
   request.capacity = std::ssize(prompt);
   request.request = running.question.request;
   std::tie(request.head_key, request.head_entries) = read_before(running, index);
-  if (model(index).is_slave_at(SlavePosition::kPrefix)) return request;
+  request.text_of = text_owner(index);
+  if (model(index).is_slave_at(SlavePosition::kPrefix) || model(index).transfers()) return request;
   request.capacity += running.question.max_tokens;
   request.follow_ring = running.question.ring;
   if (text_of(running, index) == nullptr) request.answers = own_answers(running);
-  if (setup_.contexts[index].other_vocabulary) request.text_of = model(master_).name;
   return request;
 }
 
@@ -129,6 +155,8 @@ std::vector<AnswerRun> Coordinator::own_answers(const RunningRequest& running) c
 // are they and the one before them.
 std::pair<uint64_t, int64_t> Coordinator::read_before(const RunningRequest& running,
                                                       size_t index) const {
+  // What is left of a text that was transferred is short, and stands elsewhere each time.
+  if (index == master_ && transfer_end(running) > 0) return {0, 0};
   const std::span<const int32_t> prompt = prompt_of(running, index);
   const int64_t most =
       std::ssize(prompt) - 1 - (index == master_ ? running.question.scored_tokens : 0);
@@ -161,9 +189,11 @@ const Reading* Coordinator::reading_of(const RunningRequest& running, size_t ind
 void Coordinator::keep_streams(RunningRequest& running, std::vector<Outgoing>& out) {
   const uint64_t id = running.question.conversation;
   const std::vector<int32_t>& answered = running.done->token_ids;
+  const bool transferred = transfer_end(running) > 0;
+  const bool keeps = transferred ? !running.done->outcome.failed : !answered.empty();
   for (const auto& [index, key] : running.own_readings) {
     Reading& reading = readings_.at(key);
-    if (id != 0 && !answered.empty() && reading.why.empty())
+    if (id != 0 && keeps && reading.why.empty())
       keep_stream(running, index, key, std::move(reading.token_ids), out);
     else
       out.emplace_back(model(index).name, DropStream{key});

@@ -93,7 +93,12 @@ Status Generation::prepare() {
   SUTURE_ASSIGN_OR_RETURN(sampler_, Sampler::create(model.device(), vocab_size));
   text_.reserve(text_.size() + static_cast<size_t>(request_.max_tokens));
   if (request_.watch.on) SUTURE_RETURN_IF_ERROR(begin_watching());
-  return stitching_->attach();
+  SUTURE_RETURN_IF_ERROR(stitching_->attach());
+  if (!request_.whole_ids.empty() && !stitching_->degraded().empty()) {
+    SUTURE_RETURN_IF_ERROR(read_whole());
+    stitching_->build_plan();
+  }
+  return {};
 }
 
 // The row of the last given token is the first that chooses one.
@@ -184,10 +189,30 @@ Result<Turn> Generation::read_turn() {
 // A slave that is lost while the text is read has been part of some layers' rows already, so the
 // text is read again without it: a row never depends on when a slave died.
 Status Generation::lose(const Error& why) {
-  if (!stitching_->lost()) return tl::unexpected<Error>(why);
-  SUTURE_RETURN_IF_ERROR(stitching_->drop(*stitching_->lost(), generated(), why));
+  SUTURE_RETURN_IF_ERROR(drop_slave(why));
   begin_text();
   return {};
+}
+
+Status Generation::drop_slave(const Error& why) {
+  if (!stitching_->lost()) return tl::unexpected<Error>(why);
+  const int64_t token = generated();
+  if (!request_.whole_ids.empty()) SUTURE_RETURN_IF_ERROR(read_whole());
+  return stitching_->drop(*stitching_->lost(), token, why);
+}
+
+// A text that was transferred went with its slave: the master reads all of it, and what it has
+// generated since, at the same positions.
+Status Generation::read_whole() {
+  const auto answered = text_.begin() + std::ssize(request_.token_ids);
+  std::vector<int32_t> whole = request_.whole_ids;
+  whole.reserve(whole.size() + static_cast<size_t>(request_.max_tokens));
+  whole.insert(whole.end(), answered, text_.end());
+  text_ = std::move(whole);
+  request_.token_ids = std::exchange(request_.whole_ids, {});
+  request_.own = {{0, 0}};
+  begin_text();
+  return watcher_ ? begin_watching() : Status();
 }
 
 // Once for each chunk, however many steps it takes: it counts what will be read.
@@ -203,9 +228,9 @@ Result<Turn> Generation::row_turn() {
     show_rows(std::ssize(text_));
     const Result<bool> ready = stitching_->step_ready();
     if (ready) return *ready ? Turn::kRow : Turn::kWait;
-    if (!stitching_->lost()) return tl::unexpected<Error>(ready.error());
-    SUTURE_RETURN_IF_ERROR(stitching_->drop(*stitching_->lost(), generated(), ready.error()));
+    SUTURE_RETURN_IF_ERROR(drop_slave(ready.error()));
     shown_end_ = 0;
+    if (!cache_) return next_turn();
   }
 }
 

@@ -1,5 +1,6 @@
 // One answer of the master, as a sequence of the engine: reads its own tokens, then draws token
-// after token while its slaves' K/V takes part. A slave that is lost is let go between two tokens.
+// after token while its slaves' K/V takes part. A slave that is lost is let go between two tokens;
+// if its rows stood in place of the master's own, the master reads their text itself then.
 // Where a continuation is to be scored, its tokens are the last that are read, and none is drawn.
 #pragma once
 
@@ -66,6 +67,8 @@ class Generation final : public SequenceTask {
   Status open();
   void begin_text();
   Status lose(const Error& why);
+  Status drop_slave(const Error& why);
+  Status read_whole();
   void show_rows(int64_t end);
   bool must_reread() const;
   Result<Turn> take_token();
@@ -84,7 +87,7 @@ class Generation final : public SequenceTask {
     return std::ssize(request_.token_ids) - request_.scored_tokens - 1;
   }
 
-  const GenerateRequest request_;
+  GenerateRequest request_;  // of its text there is more once a transfer has failed
   const Engine engine_;
   const std::shared_ptr<const CancelFlag> cancelled_;
   TraceLog trace_;

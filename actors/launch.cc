@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "actors/answer_reader.h"
@@ -50,17 +51,18 @@ Status validate(const AskOptions& options, int64_t max_seq_len) {
 Result<std::unique_ptr<Launch>> Launch::start(const LaunchSpec& spec,
                                               const LaunchOptions& options) {
   auto state = std::make_unique<State>();
-  state->spec = spec;
   SUTURE_ASSIGN_OR_RETURN(state->prepared, prepare_launch(spec));
+  state->spec = state->prepared.setup.spec;
   state->contexts = state->prepared.setup.contexts;
   State& started = *state;
+  if (options.on_progress) std::ranges::for_each(started.prepared.chosen, options.on_progress);
   started.admission = std::make_unique<Admission>(
       AdmissionLimits{.running = spec.max_sequences, .waiting = spec.max_queue});
   LaunchProcesses::Events events;
   events.on_report = [&started](AnswerReport done) { started.note_report(std::move(done)); };
   events.delivered = [&started] { return started.delivered(); };
   started.processes =
-      std::make_unique<LaunchProcesses>(spec, options, started.prepared, std::move(events));
+      std::make_unique<LaunchProcesses>(started.spec, options, started.prepared, std::move(events));
   SUTURE_RETURN_IF_ERROR(started.processes->start());
   return std::unique_ptr<Launch>(new Launch(std::move(state)));
 }
@@ -261,6 +263,7 @@ Result<Answer> Launch::ask(const AskOptions& options,
   Answer answer;
   reader.finish(answer);
   take_over(std::move(*report), answer);
+  answer.forced = state.prepared.forced;
   answer.waited_seconds = waited_seconds;
   if (answer.reason == FinishReason::kCancelled && told) answer.reason = *told;
   if (reader.stopped()) answer.reason = FinishReason::kStop;

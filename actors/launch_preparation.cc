@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "models/checkpoint.h"
+#include "models/language_model.h"
 
 namespace suture {
 namespace {
@@ -16,6 +17,7 @@ namespace {
 constexpr size_t kCachedTexts = 64;
 
 struct OpenedModel {
+  std::unique_ptr<Checkpoint> checkpoint;
   ModelConfig config;
   std::shared_ptr<const Tokenizer> tokenizer;
   std::optional<NormWeights> norms;  // nothing where the file cannot be run
@@ -25,12 +27,12 @@ struct OpenedModel {
 using OpenedModels = std::map<std::filesystem::path, OpenedModel>;
 
 Result<OpenedModel> open_model(const ModelSpec& spec) {
-  SUTURE_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::open(spec.path));
   OpenedModel model;
-  model.config = checkpoint->config();
-  SUTURE_ASSIGN_OR_RETURN(Vocabulary vocabulary, checkpoint->vocabulary());
+  SUTURE_ASSIGN_OR_RETURN(model.checkpoint, Checkpoint::open(spec.path));
+  model.config = model.checkpoint->config();
+  SUTURE_ASSIGN_OR_RETURN(Vocabulary vocabulary, model.checkpoint->vocabulary());
   SUTURE_ASSIGN_OR_RETURN(model.tokenizer, Tokenizer::create(std::move(vocabulary)));
-  if (auto norms = read_norm_weights(*checkpoint)) model.norms = std::move(*norms);
+  if (auto norms = read_norm_weights(*model.checkpoint)) model.norms = std::move(*norms);
   return model;
 }
 
@@ -52,8 +54,12 @@ Result<ModelConfig> config_of(const ModelSpec& spec, const OpenedModel& model) {
   return config;
 }
 
-CompatibilitySide side(const ModelConfig& config, const OpenedModel& model) {
-  return {config, *model.tokenizer, model.norms ? &*model.norms : nullptr};
+Result<PairSide> side_of(const ModelSpec& spec, const OpenedModels& models) {
+  const OpenedModel& model = models.at(spec.path);
+  SUTURE_ASSIGN_OR_RETURN(ModelConfig config, config_of(spec, model));
+  std::string fingerprint = fingerprint_of(*model.checkpoint, config);
+  return PairSide{spec.name, std::move(config), *model.tokenizer,
+                  model.norms ? &*model.norms : nullptr, std::move(fingerprint)};
 }
 
 bool other_vocabulary(const OpenedModel& a, const OpenedModel& b) {
@@ -61,18 +67,12 @@ bool other_vocabulary(const OpenedModel& a, const OpenedModel& b) {
 }
 
 Result<std::vector<SlaveReport>> compare(const LaunchSpec& spec, const OpenedModels& models) {
-  const OpenedModel& master = models.at(spec.master().path);
-  SUTURE_ASSIGN_OR_RETURN(const ModelConfig master_config, config_of(spec.master(), master));
+  SUTURE_ASSIGN_OR_RETURN(const PairSide master, side_of(spec.master(), models));
   std::vector<SlaveReport> reports;
   for (const ModelSpec& model : spec.models) {
     if (model.role == Role::kMaster) continue;
-    const OpenedModel& slave = models.at(model.path);
-    SUTURE_ASSIGN_OR_RETURN(const ModelConfig config, config_of(model, slave));
-    const CompatibilityRules rules{.position = model.fusion.position,
-                                   .layer_map = model.fusion.layer_map,
-                                   .master_norms = model.fusion.norm == NormSource::kMaster};
-    reports.push_back(
-        {model.name, check_compatibility(side(master_config, master), side(config, slave), rules)});
+    SUTURE_ASSIGN_OR_RETURN(const PairSide slave, side_of(model, models));
+    reports.push_back({model.name, choose_fusion(model.fusion, master, slave, spec.max_seq_len)});
   }
   return reports;
 }
@@ -130,13 +130,14 @@ Status refuse_own_texts(const ModelSpec& aligned) {
               "something else");
 }
 
-// For a prefix slave, whose prompts are of its own vocabulary.
+// For a prefix slave, whose prompts are of its own vocabulary, unless its rows are the master's
+// kind.
 Result<SlavePrompts> prompts_for(const LaunchSpec& spec, const ModelSpec& model,
                                  const OpenedModels& models, PromptBuilder& prompts) {
   const OpenedModel& slave = models.at(model.path);
   std::string system = system_of(spec, model);
   const auto build = [&]() -> Result<SlavePrompts> {
-    if (!other_vocabulary(models.at(spec.master().path), slave))
+    if (model.projects() || !other_vocabulary(models.at(spec.master().path), slave))
       return SlavePrompts(prompts, std::move(system));
     SUTURE_ASSIGN_OR_RETURN(ChatFormat format,
                             chat_format(spec, model, slave.tokenizer->vocabulary()));
@@ -182,23 +183,28 @@ Result<std::vector<ModelContext>> read_contexts(const LaunchSpec& spec, const Op
       prompts = &prepared.slave_prompts.emplace(model.name, std::move(own)).first->second;
     }
     SUTURE_ASSIGN_OR_RETURN(contexts.emplace_back(), slave_context(model, prompts));
-    contexts.back().other_vocabulary = other_vocabulary(master, slave);
-    SUTURE_ASSIGN_OR_RETURN(
-        contexts.back().layer_map,
-        make_layer_map(model.fusion.layer_map, master.config.n_layers, slave.config.n_layers));
+    ModelContext& context = contexts.back();
+    if (model.transfers()) context.head_ids = prepared.master_head;
+    context.other_vocabulary = other_vocabulary(master, slave);
+    // Rows that are mapped have the master's layers.
+    const int32_t layers = model.projects() ? master.config.n_layers : slave.config.n_layers;
+    SUTURE_ASSIGN_OR_RETURN(context.layer_map,
+                            make_layer_map(model.fusion.layer_map, master.config.n_layers, layers));
   }
   return contexts;
 }
 
-// Both ends of an aligned slave of another vocabulary turn the text into tokens.
+// A slave that is given the master's tokens turns their text into its own, where they are others;
+// so does the master of an aligned one, whose text grows.
 std::vector<std::map<std::string, std::filesystem::path>> other_vocabularies(
     const LaunchSpec& spec, const std::vector<ModelContext>& contexts) {
   std::vector<std::map<std::string, std::filesystem::path>> needed(spec.models.size());
   for (size_t i = 0; i < spec.models.size(); ++i) {
     const ModelSpec& slave = spec.models[i];
-    if (!contexts[i].other_vocabulary || slave.fusion.position != SlavePosition::kAligned) continue;
+    if (!contexts[i].other_vocabulary || !slave.reads_masters_tokens()) continue;
     needed[i][spec.master().name] = spec.master().path;
-    needed[spec.master_index()][slave.name] = slave.path;
+    if (slave.fusion.position == SlavePosition::kAligned && !slave.transfers())
+      needed[spec.master_index()][slave.name] = slave.path;
   }
   return needed;
 }
@@ -248,6 +254,14 @@ std::optional<std::string> reread_warning(const ModelSpec& master, const ModelCo
       master.name, dynamic->original_positions);
 }
 
+// The topology with the modes that were chosen.
+LaunchSpec with_modes(LaunchSpec spec, const std::vector<SlaveReport>& reports) {
+  auto report = reports.begin();
+  for (ModelSpec& model : spec.models)
+    if (model.is_slave()) model.fusion.mode = (report++)->fusion.mode;
+  return spec;
+}
+
 }  // namespace
 
 Result<LaunchReport> examine_launch(const LaunchSpec& spec) {
@@ -266,16 +280,24 @@ Result<LaunchReport> examine_launch(const LaunchSpec& spec) {
   return report;
 }
 
-Result<PreparedLaunch> prepare_launch(const LaunchSpec& spec) {
-  SUTURE_ASSIGN_OR_RETURN(const OpenedModels models, open_models(spec));
-  SUTURE_ASSIGN_OR_RETURN(const auto reports, compare(spec, models));
-  for (const SlaveReport& report : reports)
-    SUTURE_RETURN_IF_ERROR(require_compatible(report.rows, spec.master().name, report.name));
+Result<PreparedLaunch> prepare_launch(const LaunchSpec& topology) {
+  SUTURE_ASSIGN_OR_RETURN(const OpenedModels models, open_models(topology));
+  SUTURE_ASSIGN_OR_RETURN(const auto reports, compare(topology, models));
+  PreparedLaunch prepared;
+  for (const SlaveReport& report : reports) {
+    SUTURE_RETURN_IF_ERROR(report.fusion.verdict);
+    if (!report.fusion.reason.empty())
+      prepared.chosen.push_back(fmt::format("{}: mode {}: {}", report.name,
+                                            fusion_mode_name(report.fusion.mode),
+                                            report.fusion.reason));
+    for (const std::string& what : report.fusion.overridden)
+      prepared.forced.push_back(fmt::format("projector of '{}': {}", report.name, what));
+  }
+  const LaunchSpec spec = with_modes(topology, reports);
   const OpenedModel& master = models.at(spec.master().path);
   SUTURE_ASSIGN_OR_RETURN(ChatFormat format,
                           chat_format(spec, spec.master(), master.tokenizer->vocabulary()));
 
-  PreparedLaunch prepared;
   prepared.stop = format.stop;
   prepared.encodings = std::make_unique<EncodingCache>(master.tokenizer, kCachedTexts);
   prepared.prompts = std::make_unique<PromptBuilder>(*prepared.encodings, std::move(format));

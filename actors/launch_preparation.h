@@ -10,18 +10,18 @@
 #include <vector>
 
 #include "actors/coordinator.h"
+#include "actors/fusion_choice.h"
 #include "actors/launch_spec.h"
 #include "actors/prompt_builder.h"
 #include "actors/slave_prompts.h"
 #include "base/error.h"
-#include "fusion/compatibility.h"
 
 namespace suture {
 
 // How one slave fits its master.
 struct SlaveReport {
   std::string name;
-  std::vector<CompatibilityRow> rows;
+  FusionChoice fusion;
 };
 
 struct LaunchReport {
@@ -34,10 +34,12 @@ struct LaunchReport {
 Result<LaunchReport> examine_launch(const LaunchSpec& spec);
 
 struct PreparedLaunch {
-  CoordinatorSetup setup;
-  std::unique_ptr<EncodingCache> encodings;           // the master's vocabulary
-  std::unique_ptr<PromptBuilder> prompts;             // the master's
-  std::vector<int32_t> master_head;                   // what the master reads before any question
+  CoordinatorSetup setup;                    // whose topology leaves no mode open
+  std::vector<std::string> forced;           // what was overridden by `force`, for every reply
+  std::vector<std::string> chosen;           // modes that the topology left open, and why
+  std::unique_ptr<EncodingCache> encodings;  // the master's vocabulary
+  std::unique_ptr<PromptBuilder> prompts;    // the master's
+  std::vector<int32_t> master_head;          // what the master reads before any question
   std::map<std::string, SlavePrompts> slave_prompts;  // of prefix slaves, by name
   // [models] the other vocabularies that each process needs, see ModelLoad.
   std::vector<std::map<std::string, std::filesystem::path>> vocabularies;

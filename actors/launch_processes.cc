@@ -18,6 +18,17 @@ namespace {
 
 constexpr const char* kLauncherName = "launcher";
 
+std::optional<ProjectionLoad> projection_load(const LaunchSpec& spec, const ModelSpec& model) {
+  if (!model.projects()) return std::nullopt;
+  const ModelSpec& master = spec.master();
+  return ProjectionLoad{.projector = model.fusion.projector,
+                        .master = master.name,
+                        .master_path = master.path,
+                        .rope_scaling = master.rope_scaling,
+                        .rope_length = master.rope_length,
+                        .force = model.fusion.force};
+}
+
 ModelLoad model_load(const LaunchSpec& spec, const PreparedLaunch& prepared, size_t index,
                      bool trace) {
   const ModelSpec& model = spec.models[index];
@@ -34,7 +45,8 @@ ModelLoad model_load(const LaunchSpec& spec, const PreparedLaunch& prepared, siz
           .warm_up = spec.warm_up,
           .rope_scaling = model.rope_scaling,
           .rope_length = model.rope_length,
-          .rope_crossing = model.rope_crossing};
+          .rope_crossing = model.rope_crossing,
+          .projection = projection_load(spec, model)};
 }
 
 // The launcher looks at everybody's figures and offers the rings; the master reads its slaves; a
@@ -47,7 +59,13 @@ RightsByName peer_rights(const LaunchSpec& spec) {
     launcher.reads.insert(model.name);
     rights[model.name].opens_rings = true;
     rights[model.name].shares_blobs = true;
-    if (model.role == Role::kSlave) rights[spec.master().name].reads.insert(model.name);
+    if (model.role == Role::kMaster) continue;
+    std::string rows = model.name;
+    if (model.projects()) {
+      rows = projected_owner(model.name, spec.master().name);
+      rights[rows];  // may join
+    }
+    rights[spec.master().name].reads.insert(std::move(rows));
   }
   return rights;
 }
@@ -131,7 +149,7 @@ Status LaunchProcesses::start_broker() {
   broker.rights = peer_rights(spec_);
   broker.hung_after = spec_.hung_after;
   broker.on_peer_joined = [this](PeerId peer, const std::string& name, pid_t pid) {
-    if (name == kLauncherName) return;
+    if (!loads_.contains(name)) return;  // the launcher, or a process's second connection
     const std::lock_guard lock(mutex_);
     membership_.connected(peer, pid);
   };
@@ -196,8 +214,10 @@ Status LaunchProcesses::start_in_process() {
       const std::lock_guard lock(mutex_);
       load.incarnation = membership_.begin(name);
     }
-    SUTURE_ASSIGN_OR_RETURN(auto peer, BrokerClient::connect(broker_->address(), secret_, name));
-    SUTURE_ASSIGN_OR_RETURN(auto service, ModelService::load(load, std::move(peer)));
+    const auto connect = [this](const std::string& peer) {
+      return BrokerClient::connect(broker_->address(), secret_, peer);
+    };
+    SUTURE_ASSIGN_OR_RETURN(auto service, ModelService::load(load, connect));
     spawn_model_actor(actors_->system.get(), std::shared_ptr<ModelService>(std::move(service)),
                       actors_->coordinator);
   }

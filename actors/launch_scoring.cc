@@ -112,6 +112,7 @@ Result<Scoring> Launch::score(const ScoreOptions& options, const std::atomic<boo
     conversation = state.next_conversation++;
   }
   Scoring scoring;
+  scoring.forced = state.prepared.forced;
   scoring.question_ids = state.prepared.master_head;
   scoring.question_ids.insert(scoring.question_ids.end(), question.begin(), question.end());
   Status status;

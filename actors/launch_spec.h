@@ -19,7 +19,12 @@
 namespace suture {
 
 enum class Role : uint8_t { kMaster, kSlave };
-enum class FusionMode : uint8_t { kConcat };  // project and transfer are refused by name
+enum class FusionMode : uint8_t {
+  kConcat,    // the slave's rows as they are, beside the master's own
+  kProject,   // the same with rows mapped by a projector
+  kTransfer,  // the slave's rows, mapped or as they are, in place of the master's own
+  kAuto,      // kConcat or kProject, by what fits; before a launch has been prepared
+};
 // Whose norm weights a slave runs with.
 enum class NormSource : uint8_t { kOwn, kMaster };
 enum class OnFailure : uint8_t { kDegrade, kFail };
@@ -33,6 +38,13 @@ struct FusionSpec {
   int64_t lag = 1;                 // aligned only
   LayerMapSpec layer_map;
   NormSource norm = NormSource::kOwn;
+  std::filesystem::path projector;  // file; empty = none
+  bool force = false;               // use it though it was fitted for other weights or not measured
+  int64_t sink = 4;                 // kTransfer: first tokens that the master reads itself
+  int64_t reread = 32;              // kTransfer: last tokens that it reads itself, >= 1
+
+  // Whether the slave's rows are mapped to the master's kind before they are published.
+  bool projects() const { return mode != FusionMode::kConcat && !projector.empty(); }
 
   // No layer listens to the slave.
   bool is_silent() const {
@@ -63,6 +75,10 @@ struct ModelSpec {
   bool is_slave_at(SlavePosition position) const {
     return is_slave() && fusion.position == position;
   }
+  bool transfers() const { return is_slave() && fusion.mode == FusionMode::kTransfer; }
+  bool projects() const { return is_slave() && fusion.projects(); }
+  // Whatever its own vocabulary is.
+  bool reads_masters_tokens() const { return is_slave_at(SlavePosition::kAligned) || projects(); }
 };
 
 struct LaunchSpec {

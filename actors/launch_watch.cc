@@ -39,6 +39,10 @@ Result<AttentionWatch> Launch::State::watch(const AttentionQuery& query,
   AttentionWatch watch;
   if (!query.wanted) return watch;
   SUTURE_RETURN_IF_ERROR(validate(query, spec.models.size()));
+  if (!query.keywords.empty() && std::ranges::any_of(spec.models, &ModelSpec::transfers))
+    return fail(ErrorCode::kUnsupported,
+                "keywords are looked for in what the master reads, and a slave reads in its place",
+                "attention", "ask without keywords, or with another fusion mode");
   watch.on = true;
   watch.keywords = query.keywords;
   const Tokenizer& own = prepared.encodings->tokenizer();

@@ -42,7 +42,8 @@ struct StreamRef {
   std::string owner;  // name of the model process
   uint32_t slot = 0;
   uint64_t generation = 0;
-  std::vector<char> info;  // encoded bus/stream_info.h
+  std::vector<char> info;   // encoded bus/stream_info.h
+  int64_t first_entry = 0;  // entries before it hold no rows
 };
 
 // A worker has loaded its model and published its slab.
@@ -59,7 +60,8 @@ struct ImportSlabs {
   std::vector<std::string> owners;
 };
 
-// Read `token_ids` into a new stream named `key`, and keep it until it is dropped.
+// Read `token_ids` into a new stream named `key`, and keep it until it is dropped. Where the slave
+// maps its rows, the stream that it announces has one for each of these tokens.
 struct ReadRequest {
   uint64_t key = 0;
   std::vector<int32_t> token_ids;
@@ -68,7 +70,8 @@ struct ReadRequest {
   uint64_t head_key = 0;    // a stream read before, whose first entries are forked; 0 = none
   int64_t head_entries = 0;
   uint64_t request = 0;  // that the stream belongs to; 0 = a context for all
-  // Whose vocabulary the tokens are of, where it is not the reader's: they are read as text.
+  // Whose vocabulary the tokens are of, where it is not the reader's: they are read as text, which
+  // ends with them unless a ring is followed.
   std::string text_of = {};
   std::vector<AnswerRun> answers = {};  // of token_ids, where they are in the reader's vocabulary
 };
@@ -105,6 +108,7 @@ struct SourceLink {
   // [n_layers] which of the slave's layers meets each of the master's (fusion/layer_map.h).
   std::vector<int32_t> layer_map;
   bool other_vocabulary = false;  // aligned: it reads the text in tokens of its own
+  bool projected = false;  // its rows are of the master's kind, one for each of the master's tokens
 
   float gain(int32_t layer) const {
     return std::bit_cast<float>(layer_gain_bits[static_cast<size_t>(layer)]);
@@ -134,6 +138,9 @@ struct GenerateRequest {
   // 0 = an answer is wanted.
   int64_t scored_tokens = 0;
   AttentionWatch watch = {};
+  // Mode "transfer": all of the text, of which token_ids leaves out what is transferred. The master
+  // reads it itself if the slave is lost. Empty in any other mode.
+  std::vector<int32_t> whole_ids = {};
 };
 
 // How likely the model found a token that was given.
@@ -191,7 +198,7 @@ auto inspect(Inspector& f, Outcome& x) {
 }
 template <typename Inspector>
 auto inspect(Inspector& f, StreamRef& x) {
-  return f(x.owner, x.slot, x.generation, x.info);
+  return f(x.owner, x.slot, x.generation, x.info, x.first_entry);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, Joined& x) {
@@ -244,13 +251,13 @@ auto inspect(Inspector& f, SamplingOptions& x) {
 template <typename Inspector>
 auto inspect(Inspector& f, SourceLink& x) {
   return f(x.name, x.stream, x.segments, x.fail_when_lost, x.layer_gain_bits, x.layer_map,
-           x.other_vocabulary);
+           x.other_vocabulary, x.projected);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, GenerateRequest& x) {
   return f(x.request, x.head_key, x.head_entries, x.token_ids, x.answers, x.own,
            x.first_new_position, x.stitch_end, x.sources, x.max_tokens, x.end_ids, x.sampling,
-           x.ring, x.generated, x.attempt, x.keep_key, x.scored_tokens, x.watch);
+           x.ring, x.generated, x.attempt, x.keep_key, x.scored_tokens, x.watch, x.whole_ids);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, TokenScore& x) {

@@ -43,11 +43,12 @@ TEST(MessagesTest, AGenerateRequestComesBackAsItWasSent) {
   segment.lag = 2;
   const float off = -std::numeric_limits<float>::infinity();
   request.sources = {{"slave",
-                      {"owner", 3, 1ull << 63, {'\0', 'x'}},
+                      {"owner", 3, 1ull << 63, {'\0', 'x'}, 6},
                       {segment},
                       true,
                       {std::bit_cast<uint32_t>(off), std::bit_cast<uint32_t>(-0.1f)},
                       {-1, 5},
+                      true,
                       true}};
   request.stitch_end = 4096;
   request.max_tokens = 5;
@@ -57,6 +58,7 @@ TEST(MessagesTest, AGenerateRequestComesBackAsItWasSent) {
   request.keep_key = 12;
   request.scored_tokens = 3;
   request.watch = {true, {"m", "slave"}, {"word", ""}, {{1, 1, 5, 1ll << 40}}};
+  request.whole_ids = {1, 2, 3, -1};
 
   const GenerateRequest back = carried(request);
   EXPECT_EQ(back.token_ids, request.token_ids);
@@ -69,6 +71,9 @@ TEST(MessagesTest, AGenerateRequestComesBackAsItWasSent) {
   EXPECT_TRUE(back.sources[0].fail_when_lost);
   EXPECT_EQ(back.sources[0].layer_map, (std::vector<int32_t>{-1, 5}));
   EXPECT_TRUE(back.sources[0].other_vocabulary);
+  EXPECT_TRUE(back.sources[0].projected);
+  EXPECT_EQ(back.sources[0].stream.first_entry, 6);
+  EXPECT_EQ(back.whole_ids, request.whole_ids);
   EXPECT_EQ(back.stitch_end, 4096);
   const PlannedSegment& carried_segment = back.sources[0].segments.at(0);
   EXPECT_EQ(carried_segment.position, SlavePosition::kAligned);

@@ -45,10 +45,20 @@ Result<std::unique_ptr<LanguageModel>> load_model(const ModelLoad& load, BrokerC
   return model;
 }
 
+Result<std::unique_ptr<ProjectedStreams>> load_projection(
+    const ModelLoad& load, LanguageModel& model, const ModelService::ConnectToBroker& connect) {
+  if (!load.projection) return nullptr;
+  const std::string owner = projected_owner(load.name, load.projection->master);
+  SUTURE_ASSIGN_OR_RETURN(auto broker, connect(owner));
+  return ProjectedStreams::create(*load.projection, model,
+                                  {owner, load.max_seq_len, load.max_sequences}, std::move(broker));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ModelService>> ModelService::load(const ModelLoad& load,
-                                                         std::unique_ptr<BrokerClient> broker) {
+                                                         const ConnectToBroker& connect) {
+  SUTURE_ASSIGN_OR_RETURN(auto broker, connect(load.name));
   const int64_t start = monotonic_ns();
   SUTURE_ASSIGN_OR_RETURN(auto model, load_model(load, *broker));
   SUTURE_ASSIGN_OR_RETURN(auto vocabularies,
@@ -58,8 +68,10 @@ Result<std::unique_ptr<ModelService>> ModelService::load(const ModelLoad& load,
                                                    .max_sequences = load.max_sequences,
                                                    .owner = broker->self()}));
   SUTURE_RETURN_IF_ERROR(broker->publish_slab(slab->payload_fd(), slab->control_fd()));
+  SUTURE_ASSIGN_OR_RETURN(auto projected, load_projection(load, *model, connect));
   std::unique_ptr<ModelService> service(new ModelService(load, std::move(broker), std::move(model),
-                                                         std::move(vocabularies), std::move(slab)));
+                                                         std::move(vocabularies), std::move(slab),
+                                                         std::move(projected)));
   service->trace_.add("load", start);
   service->load_seconds_ = seconds_since(start);
   return service;
@@ -67,12 +79,13 @@ Result<std::unique_ptr<ModelService>> ModelService::load(const ModelLoad& load,
 
 ModelService::ModelService(ModelLoad load, std::unique_ptr<BrokerClient> broker,
                            std::unique_ptr<LanguageModel> model, Vocabularies vocabularies,
-                           std::shared_ptr<Slab> slab)
+                           std::shared_ptr<Slab> slab, std::unique_ptr<ProjectedStreams> projected)
     : load_(std::move(load)),
       broker_(std::move(broker)),
       model_(std::move(model)),
       vocabularies_(std::move(vocabularies)),
       slab_(std::move(slab)),
+      projected_(std::move(projected)),
       trace_(load_.name, load_.trace),
       meter_(slab_->control().figures()),
       streams_(slab_, model_->config(), model_->fingerprint()),
@@ -108,6 +121,7 @@ void ModelService::beat(const std::stop_token& stopped) const {
   std::unique_lock lock(mutex);
   while (!stopped.stop_requested()) {
     slab_->heartbeat();
+    if (projected_) projected_->heartbeat();
     wake.wait_for(lock, stopped, kBeat, [] { return false; });
   }
 }
@@ -121,13 +135,19 @@ ReadOpened ModelService::open(const ReadRequest& request) {
     opened.outcome = Outcome::of(tl::unexpected<Error>(stream.error()));
     return opened;
   }
-  const StreamWriter& writer = (*stream)->cache->writer();
-  const std::vector<std::byte> info = encode_stream_info(writer.info());
-  const auto* bytes = reinterpret_cast<const char*>(info.data());
-  opened.stream = {load_.name, writer.id().slot, writer.id().generation,
-                   std::vector<char>(bytes, bytes + info.size())};
+  opened.stream = announce(**stream);
   streams_.add(request.key, std::move(*stream));
   return opened;
+}
+
+// What readers attach to.
+StreamRef ModelService::announce(const OpenStream& stream) const {
+  const ProjectedStream* projected = stream.projected.get();
+  const StreamWriter& writer = projected ? projected->writer() : stream.cache->writer();
+  const std::vector<std::byte> info = encode_stream_info(writer.info());
+  const auto* bytes = reinterpret_cast<const char*>(info.data());
+  return {projected ? projected_->owner() : load_.name, writer.id().slot, writer.id().generation,
+          std::vector<char>(bytes, bytes + info.size()), projected ? projected->first_entry() : 0};
 }
 
 Result<std::shared_ptr<OpenStream>> ModelService::open_stream(const ReadRequest& request) {
@@ -147,7 +167,23 @@ Result<std::shared_ptr<OpenStream>> ModelService::open_stream(const ReadRequest&
   SUTURE_ASSIGN_OR_RETURN(
       stream->cache,
       streams_.open(request.head_key, head_entries, stream->token_ids, capacity, request.request));
+  if (projected_) SUTURE_RETURN_IF_ERROR(open_projected(*stream));
   return stream;
+}
+
+Status ModelService::open_projected(OpenStream& stream) const {
+  const ReadRequest& request = stream.request;
+  ProjectedText text;
+  text.token_ids = request.token_ids;
+  text.capacity = std::max<int64_t>(request.capacity, std::ssize(request.token_ids));
+  if (!stream.alignment) text.answers = request.answers;
+  text.alignment = stream.alignment.get();
+  text.request = request.request;
+  const auto head = streams_.find(request.head_key);
+  SUTURE_ASSIGN_OR_RETURN(stream.projected,
+                          projected_->open(text, head ? head->projected.get() : nullptr,
+                                           request.head_entries, stream.cache->size()));
+  return {};
 }
 
 // Turns another vocabulary's tokens into own ones, as far as they are certain, and returns how many
@@ -157,6 +193,7 @@ Result<int64_t> ModelService::translate(OpenStream& stream) const {
   SUTURE_ASSIGN_OR_RETURN(const Tokenizer* own, vocabularies_.own());
   stream.alignment = std::make_unique<TokenAlignment>(*theirs, *own);
   for (const int32_t token : stream.request.token_ids) stream.alignment->push(token);
+  if (stream.request.follow_ring.empty()) stream.alignment->finish();
   stream.token_ids = stream.alignment->slave_ids();
   const auto head = streams_.find(stream.request.head_key);
   if (!head || stream.request.head_entries == 0) return 0;

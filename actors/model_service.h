@@ -16,6 +16,7 @@
 #include "actors/launch_spec.h"
 #include "actors/messages.h"
 #include "actors/model_streams.h"
+#include "actors/projected_streams.h"
 #include "actors/trace_log.h"
 #include "actors/vocabularies.h"
 #include "actors/work_meter.h"
@@ -43,14 +44,20 @@ struct ModelLoad {
   std::optional<RopeScalingOverride> rope_scaling;
   int64_t rope_length = 0;
   RopeCrossing rope_crossing = RopeCrossing::kKeep;
-  uint64_t incarnation = 0;  // of the process; never reused within a launch
+  std::optional<ProjectionLoad> projection = {};  // of its rows, before the master sees them
+  uint64_t incarnation = 0;                       // of the process; never reused within a launch
 };
 
 class ModelService final : public EngineWork {
  public:
-  // Loads the model, allocates its slab and publishes it on the broker.
+  // Connects to the broker under the name that is given.
+  using ConnectToBroker =
+      std::function<Result<std::unique_ptr<BrokerClient>>(const std::string& name)>;
+
+  // Loads the model, allocates its slab and publishes it on the broker; the same for rows that it
+  // maps, on a connection of their own.
   static Result<std::unique_ptr<ModelService>> load(const ModelLoad& load,
-                                                    std::unique_ptr<BrokerClient> broker);
+                                                    const ConnectToBroker& connect);
   ~ModelService() override;
 
   const std::string& name() const { return load_.name; }
@@ -85,9 +92,11 @@ class ModelService final : public EngineWork {
  private:
   ModelService(ModelLoad load, std::unique_ptr<BrokerClient> broker,
                std::unique_ptr<LanguageModel> model, Vocabularies vocabularies,
-               std::shared_ptr<Slab> slab);
+               std::shared_ptr<Slab> slab, std::unique_ptr<ProjectedStreams> projected);
 
   Result<std::shared_ptr<OpenStream>> open_stream(const ReadRequest& request);
+  Status open_projected(OpenStream& stream) const;
+  StreamRef announce(const OpenStream& stream) const;
   Result<int64_t> translate(OpenStream& stream) const;
   ReadDone not_found(uint64_t key) const;
   // Of this process, in a request that began when so many things had been built.
@@ -100,6 +109,7 @@ class ModelService final : public EngineWork {
   std::unique_ptr<LanguageModel> model_;
   const Vocabularies vocabularies_;
   std::shared_ptr<Slab> slab_;
+  std::unique_ptr<ProjectedStreams> projected_;  // nullptr where rows are published as they are
   TraceLog trace_;  // of what belongs to no request; goes out with the first
   WorkMeter meter_;
   double load_seconds_ = 0;

@@ -45,6 +45,7 @@ void ModelStreams::keep(uint64_t key, std::shared_ptr<OpenStream> stream) {
   auto exact =
       slab_->fork_stream(stream->cache->writer(), entries, info_of(stream->token_ids), entries);
   if (exact) stream->cache = std::make_unique<BusKvCache>(std::move(*exact));
+  if (stream->projected) stream->projected->trim();
   stream->request.key = key;
   stream->alignment.reset();
   streams_[key] = std::move(stream);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "actors/messages.h"
+#include "actors/projected_streams.h"
 #include "base/error.h"
 #include "bus/slab.h"
 #include "fusion/token_alignment.h"
@@ -22,6 +23,7 @@ struct OpenStream {
   std::vector<int32_t> token_ids;             // read or to be read, in the own vocabulary
   std::unique_ptr<TokenAlignment> alignment;  // where the request's are of another
   std::unique_ptr<BusKvCache> cache;
+  std::unique_ptr<ProjectedStream> projected;  // its rows as the master's, where they are mapped
   bool being_read = false;
   bool dropped = false;  // nobody wants it any more
 };

@@ -100,7 +100,7 @@ Status Stitching::attach_source(size_t index) {
   Source& source = sources_[index];
   if (link.other_vocabulary) SUTURE_RETURN_IF_ERROR(align_text(source));
   for (const PlannedSegment& segment : link.segments)
-    if (!link.other_vocabulary && segment.end != PlannedSegment::kOpenEnd &&
+    if (source.entries() == nullptr && segment.end != PlannedSegment::kOpenEnd &&
         segment.end > reader.capacity())
       return fail(ErrorCode::kIncompatible,
                   fmt::format("the plan needs {} entries, the stream has room for {}", segment.end,
@@ -127,7 +127,7 @@ Status Stitching::map_rows(Source& source, const StreamInfo& info) const {
   const bool as_it_lies =
       info.shape.dtype == config_.kv_dtype &&
       same_rotation(config_, info, link.layer_map, link.segments.front().position);
-  if (as_it_lies && !source.alignment) return {};
+  if (as_it_lies && source.entries() == nullptr) return {};
   MappedSourceSetup setup{.slave = info,
                           .master = config_,
                           .layer_map = link.layer_map,
@@ -190,7 +190,7 @@ ForeignSegment Stitching::foreign_segment(const Source& source,
     segment.log_gain.insert(segment.log_gain.end(), static_cast<size_t>(config_.n_heads),
                             source.link->gain(layer));
   }
-  segment.begin = segment.end = planned.begin;
+  segment.begin = segment.end = std::max(planned.begin, source.link->stream.first_entry);
   segment.position_offset = planned.position_offset;
   segment.rotation_shift = source.mapped ? 0 : planned.rotation_shift;
   // Of a prefix too: the master's head, which comes before it, must not see it. A text in other
@@ -213,7 +213,7 @@ void Stitching::show(int64_t first_position, int64_t last_position) {
     ForeignSegment& shown = segment(part);
     const PlannedSegment& planned = *parts_[part].planned;
     const Source& source = sources_[parts_[part].source];
-    shown.end = visible_end(planned, last_position);
+    shown.end = std::max(shown.begin, visible_end(planned, last_position));
     if (source.alignment) {
       const auto& rule = source.visible_from;
       const int64_t known = std::ranges::upper_bound(rule, last_position) - rule.begin();
@@ -302,15 +302,15 @@ void Stitching::add_doorbells(std::vector<DoorbellData*>& doorbells) const {
 // Entries of the slave's stream that what is shown of a part comes from.
 int64_t Stitching::entries_needed(size_t part) {
   const int64_t end = segment(part).end;
-  const Source& source = sources_[parts_[part].source];
-  if (!source.alignment) return end;
-  return source.alignment->matches()[static_cast<size_t>(end) - 1].slave_entry + 1;
+  const TokenAlignment* entries = sources_[parts_[part].source].entries();
+  if (entries == nullptr) return end;
+  return entries->matches()[static_cast<size_t>(end) - 1].slave_entry + 1;
 }
 
 Status Stitching::rewrite(size_t part, int32_t layer) {
   Source& source = sources_[parts_[part].source];
   if (!source.mapped) return {};
-  return source.mapped->map(*source.reader, source.alignment.get(), layer, segment(part).end);
+  return source.mapped->map(*source.reader, source.entries(), layer, segment(part).end);
 }
 
 // A slave commits its layers in order: with the last one that is needed all are there.

@@ -64,6 +64,9 @@ class Stitching {
   // Adds waits and bytes read by this request so far.
   void report(ProcessFigures& figures) const;
 
+  // After the request's own runs have changed.
+  void build_plan();
+
  private:
   struct Source {
     const SourceLink* link = nullptr;
@@ -74,6 +77,9 @@ class Stitching {
     // Where it reads the master's text in tokens of its own.
     std::unique_ptr<TokenAlignment> alignment;
     std::vector<int64_t> visible_from;  // [alignment->matches()] positions
+
+    // Which of its entries stands for which of the master's tokens; nullptr = the same one.
+    const TokenAlignment* entries() const { return link->projected ? nullptr : alignment.get(); }
   };
   struct Part {  // one planned segment, in the order of plan_.before, then plan_.after
     size_t source = 0;
@@ -93,7 +99,6 @@ class Stitching {
   Result<bool> has_entries(size_t source, int32_t layer, int64_t entries);
   Status wait_entries(size_t source, int32_t layer, int64_t entries);
   bool note_ready(bool ready);
-  void build_plan();
   ForeignSegment foreign_segment(const Source& source, const PlannedSegment& planned) const;
   ForeignSegment& segment(size_t part);
 

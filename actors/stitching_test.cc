@@ -104,8 +104,9 @@ class StitchingTest : public testing::Test {
     load.max_seq_len = 256;
     load.max_sequences = 2;
     if (other_vocabulary_) load.vocabularies[other] = other_file.path();
-    auto peer = BrokerClient::connect(broker_->address(), "secret", name).value();
-    auto service = ModelService::load(load, std::move(peer));
+    auto service = ModelService::load(load, [this](const std::string& peer) {
+      return BrokerClient::connect(broker_->address(), "secret", peer);
+    });
     EXPECT_TRUE(service) << service.error().message();
     return std::make_unique<Service>(std::move(*service));
   }

@@ -36,6 +36,7 @@ Result<Turn> StreamReading::next_turn() {
     return fail(ErrorCode::kCancelled, "the request was cancelled");
   if (size() < known()) return ring_ ? Turn::kRow : read_turn();
   if (!ring_) {
+    SUTURE_RETURN_IF_ERROR(map_rows());
     if (stream_->request.follow_ring.empty()) {
       note_read();
       return Turn::kDone;
@@ -43,6 +44,7 @@ Result<Turn> StreamReading::next_turn() {
     SUTURE_RETURN_IF_ERROR(begin_to_follow());
   }
   SUTURE_ASSIGN_OR_RETURN(const bool ended, follow());
+  SUTURE_RETURN_IF_ERROR(map_rows());
   if (size() < known()) return Turn::kRow;
   return ended ? Turn::kDone : Turn::kWait;
 }
@@ -60,8 +62,15 @@ DecodeItem StreamReading::row() {
   return {stream_->token_ids[static_cast<size_t>(size())], stream_->cache.get(), nullptr};
 }
 
+// What has been computed, as the master's kind.
+Status StreamReading::map_rows() {
+  if (!stream_->projected) return {};
+  return stream_->projected->extend(*stream_->cache, stream_->alignment.get());
+}
+
 void StreamReading::take_row(const Result<const float*>& logits, int64_t start_ns) {
   if (!logits) return end(tl::unexpected<Error>(logits.error()));
+  if (const Status mapped = map_rows(); !mapped) return end(mapped);
   if (!ring_) return;
   trace_.add("follow", start_ns);
   engine_.meter.add_token();
@@ -81,7 +90,7 @@ void StreamReading::read_chunk(int64_t grid) {
     }
     SUTURE_RETURN_IF_ERROR(reader_->step(grid));
     if (reader_->done()) reader_.reset();
-    return {};
+    return map_rows();
   };
   if (const Status status = read(); !status) end(status);
 }
@@ -147,11 +156,14 @@ void StreamReading::finish() {
   ReadDone done;
   done.key = key;
   done.outcome = Outcome::of(outcome_);
-  figures_.kv_bytes_published = static_cast<int64_t>(stream_->cache->writer().bytes_published());
+  uint64_t published = stream_->cache->writer().bytes_published();
+  if (stream_->projected) published += stream_->projected->writer().bytes_published();
+  figures_.kv_bytes_published = static_cast<int64_t>(published);
   done.figures = figures_;
   done.spans = trace_.take();
   if (!outcome_) {
     engine_.streams.drop(key);  // readers that still wait for rows learn that they will not come
+    stream_->projected.reset();
     stream_->cache.reset();
   } else if (!stream_->request.follow_ring.empty()) {
     done.token_ids = stream_->request.token_ids;

@@ -49,6 +49,7 @@ class StreamReading final : public SequenceTask {
   Result<Turn> next_turn();
   Turn read_turn();
   void note_read();
+  Status map_rows();
   Status begin_to_follow();
   Result<bool> follow();
   void take_over(int32_t token);

@@ -85,7 +85,6 @@ class ModelServiceTest : public testing::Test {
 
   Process start(const std::string& name, Role role, const std::filesystem::path& path = kTiny,
                 RopeCrossing crossing = RopeCrossing::kKeep) {
-    auto peer = BrokerClient::connect(broker_->address(), "secret", name).value();
     ModelLoad load;
     load.name = name;
     load.role = role;
@@ -93,7 +92,9 @@ class ModelServiceTest : public testing::Test {
     load.rope_crossing = crossing;
     load.max_seq_len = 128;
     load.max_sequences = 2;
-    return {ModelService::load(load, std::move(peer)).value()};
+    return {ModelService::load(load, [this](const std::string& peer) {
+              return BrokerClient::connect(broker_->address(), "secret", peer);
+            }).value()};
   }
 
   std::shared_ptr<TokenRing> open_ring(const std::string& name, uint32_t capacity = 64) {

@@ -48,9 +48,10 @@ Result<caf::actor> find_coordinator(caf::actor_system& system, uint16_t port) {
 }
 
 Result<std::shared_ptr<ModelService>> load(const WorkerTicket& ticket) {
-  SUTURE_ASSIGN_OR_RETURN(auto broker, BrokerClient::connect(ticket.broker_address, ticket.secret,
-                                                             ticket.load.name, leave));
-  SUTURE_ASSIGN_OR_RETURN(auto service, ModelService::load(ticket.load, std::move(broker)));
+  const auto connect = [&ticket](const std::string& name) {
+    return BrokerClient::connect(ticket.broker_address, ticket.secret, name, leave);
+  };
+  SUTURE_ASSIGN_OR_RETURN(auto service, ModelService::load(ticket.load, connect));
   return std::shared_ptr<ModelService>(std::move(service));
 }
 

@@ -16,20 +16,27 @@ TEST(WorkerTicketTest, ComesBackAsWritten) {
   ticket.certificate_fd = 7;
   ticket.key_fd = 8;
   ticket.launcher = 4711;
-  ticket.load = {.name = "slave:a",
-                 .role = Role::kSlave,
-                 .path = "/models/a b.gguf",
-                 .threads = 2,
-                 .max_seq_len = 4096,
-                 .max_sequences = 3,
-                 .vocabularies = {{"master", "/models/b.gguf"}},
-                 .norms_of = "/models/b.gguf",
-                 .trace = true,
-                 .warm_up = false,
-                 .rope_scaling = RopeScalingOverride{RopeScaling::kYarn, 4, 32768},
-                 .rope_length = 65536,
-                 .rope_crossing = RopeCrossing::kReread,
-                 .incarnation = 9};
+  ticket.load = {
+      .name = "slave:a",
+      .role = Role::kSlave,
+      .path = "/models/a b.gguf",
+      .threads = 2,
+      .max_seq_len = 4096,
+      .max_sequences = 3,
+      .vocabularies = {{"master", "/models/b.gguf"}},
+      .norms_of = "/models/b.gguf",
+      .trace = true,
+      .warm_up = false,
+      .rope_scaling = RopeScalingOverride{RopeScaling::kYarn, 4, 32768},
+      .rope_length = 65536,
+      .rope_crossing = RopeCrossing::kReread,
+      .projection = ProjectionLoad{.projector = "/models/a.suture",
+                                   .master = "master",
+                                   .master_path = "/models/b.gguf",
+                                   .rope_scaling = RopeScalingOverride{RopeScaling::kLinear, 2, 0},
+                                   .rope_length = 512,
+                                   .force = true},
+      .incarnation = 9};
   const auto fd = write_ticket(ticket);
   ASSERT_TRUE(fd.has_value());
   const auto back = read_ticket(fd->get());
@@ -50,7 +57,16 @@ TEST(WorkerTicketTest, ComesBackAsWritten) {
   EXPECT_EQ(back->load.rope_scaling, ticket.load.rope_scaling);
   EXPECT_EQ(back->load.rope_length, 65536);
   EXPECT_EQ(back->load.rope_crossing, RopeCrossing::kReread);
+  ASSERT_TRUE(back->load.projection.has_value());
+  EXPECT_EQ(back->load.projection->projector, "/models/a.suture");
+  EXPECT_EQ(back->load.projection->master, "master");
+  EXPECT_EQ(back->load.projection->master_path, "/models/b.gguf");
+  EXPECT_EQ(back->load.projection->rope_scaling, ticket.load.projection->rope_scaling);
+  EXPECT_EQ(back->load.projection->rope_length, 512);
+  EXPECT_TRUE(back->load.projection->force);
   ticket.load.rope_scaling.reset();
+  ticket.load.projection.reset();
+  EXPECT_FALSE(read_ticket(write_ticket(ticket)->get())->load.projection.has_value());
   EXPECT_EQ(read_ticket(write_ticket(ticket)->get())->load.rope_scaling, std::nullopt);
 }
 

@@ -174,6 +174,42 @@ std::vector<CompatibilityRow> check_compatibility(const CompatibilitySide& maste
   };
 }
 
+std::vector<CompatibilityRow> check_identity(const std::string& master_fingerprint,
+                                             const std::string& slave_fingerprint) {
+  constexpr size_t kShownDigits = 12;
+  CompatibilityRow row{"model",
+                       master_fingerprint.substr(0, kShownDigits),
+                       slave_fingerprint.substr(0, kShownDigits),
+                       Verdict::kOk,
+                       {}};
+  if (master_fingerprint != slave_fingerprint) {
+    row.verdict = Verdict::kRefused;
+    row.remedy = "use the same model, or a projector for this pair (suture fit)";
+  }
+  return {std::move(row)};
+}
+
+std::vector<CompatibilityRow> list_projected(const CompatibilitySide& master,
+                                             const CompatibilitySide& slave) {
+  const ModelConfig& m = master.config;
+  const ModelConfig& s = slave.config;
+  const std::string mapped = "mapped by the projector";
+  return {
+      // Also of documents: there is a row for each of the master's tokens.
+      vocabulary_row(master, slave, SlavePosition::kAligned),
+      compare("layers", fmt::to_string(m.n_layers), fmt::to_string(s.n_layers), Verdict::kConverted,
+              mapped),
+      compare("kv heads", fmt::to_string(m.n_kv_heads), fmt::to_string(s.n_kv_heads),
+              Verdict::kConverted, mapped),
+      compare("head dimension", fmt::to_string(m.head_dim), fmt::to_string(s.head_dim),
+              Verdict::kConverted, mapped),
+      compare("rope theta", each_rope(m, theta_text), each_rope(s, theta_text), Verdict::kConverted,
+              mapped),
+      compare("kv type", std::string(dtype_name(m.kv_dtype)), std::string(dtype_name(s.kv_dtype)),
+              Verdict::kConverted, mapped),
+  };
+}
+
 Status require_compatible(std::span<const CompatibilityRow> rows, std::string_view master_name,
                           std::string_view slave_name) {
   std::string differences;

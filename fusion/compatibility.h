@@ -51,6 +51,13 @@ std::vector<CompatibilityRow> check_compatibility(const CompatibilitySide& maste
                                                   const CompatibilitySide& slave,
                                                   const CompatibilityRules& rules);
 
+// For mode "transfer" without a projector: K/V that stand in place of the master's are its own.
+std::vector<CompatibilityRow> check_identity(const std::string& master_fingerprint,
+                                             const std::string& slave_fingerprint);
+// For a slave whose K/V a projector maps, which is checked by itself: what it makes up for.
+std::vector<CompatibilityRow> list_projected(const CompatibilitySide& master,
+                                             const CompatibilitySide& slave);
+
 // kIncompatible with all refused rows in one message; nothing if there are none.
 Status require_compatible(std::span<const CompatibilityRow> rows, std::string_view master_name,
                           std::string_view slave_name);

@@ -187,5 +187,26 @@ TEST_F(CompatibilityTest, ConvertedRowsAreNoReasonToRefuse) {
   EXPECT_EQ(verdict_name(row.verdict), "converted");
 }
 
+TEST_F(CompatibilityTest, RowsInPlaceOfTheMastersAreOfTheSameModel) {
+  EXPECT_TRUE(require_compatible(check_identity("abc", "abc"), "m", "s"));
+  const auto other = require_compatible(check_identity("abc", "abd"), "m", "s");
+  ASSERT_FALSE(other);
+  EXPECT_NE(other.error().what.find("model abc and abd"), std::string::npos);
+  EXPECT_NE(other.error().remedy.find("suture fit"), std::string::npos);
+}
+
+TEST_F(CompatibilityTest, AProjectorMakesUpForEveryShape) {
+  ModelConfig slave = small_config();
+  slave.n_layers = 24;
+  slave.n_kv_heads = 4;
+  slave.head_dim = 64;
+  const auto tokenizer = tokenizer_of({"c d"});
+  const auto rows = list_projected({master_, *tokenizer_}, {slave, *tokenizer});
+  EXPECT_TRUE(require_compatible(rows, "m", "s"));
+  for (const char* condition : {"vocabulary", "layers", "kv heads", "head dimension"})
+    EXPECT_EQ(row_of(rows, condition).verdict, Verdict::kConverted) << condition;
+  EXPECT_EQ(row_of(rows, "rope theta").verdict, Verdict::kOk);
+}
+
 }  // namespace
 }  // namespace suture

@@ -23,6 +23,13 @@ Status validate(const MergeInput& input) {
     if (source.lag < 0)
       return fail(ErrorCode::kInvalidArgument, fmt::format("lag {} is negative", source.lag),
                   source.name);
+    if (source.transfer_end != 0 &&
+        (input.sources.size() > 1 || source.transfer_end <= std::ssize(input.head_ids)))
+      return fail(
+          ErrorCode::kInvalidArgument,
+          fmt::format("a text transferred up to token {} behind {} own ones, with {} slaves",
+                      source.transfer_end, input.head_ids.size(), input.sources.size()),
+          source.name, "a slave that transfers its text is the only one");
   }
   return {};
 }
@@ -42,6 +49,16 @@ int64_t lay_prefix(const MergeInput& input, int32_t index, int64_t cursor, Merge
                            .rotation_shift = shift,
                            .lag = 0});
   return cursor + end - begin;
+}
+
+// Returns the position after the transferred text.
+int64_t lay_transfer(const MergeInput& input, MergePlan& plan) {
+  const int64_t end = input.sources[0].transfer_end;
+  plan.segments.push_back({.source = 0,
+                           .position = SlavePosition::kPrefix,
+                           .begin = std::ssize(input.head_ids),
+                           .end = end});
+  return end;
 }
 
 // An aligned slave reads the master's own tokens without the gap that prefixes make, so each run
@@ -107,19 +124,21 @@ Result<MergePlan> plan_merge(const MergeInput& input) {
   SUTURE_RETURN_IF_ERROR(validate(input));
   MergePlan plan;
   const int64_t head = std::ssize(input.head_ids);
-  int64_t cursor = head;
-  for (size_t i = 0; i < input.sources.size(); ++i)
+  const bool transfers = !input.sources.empty() && input.sources[0].transfer_end > 0;
+  int64_t cursor = transfers ? lay_transfer(input, plan) : head;
+  for (size_t i = 0; i < input.sources.size() && !transfers; ++i)
     if (input.sources[i].position == SlavePosition::kPrefix)
       cursor = lay_prefix(input, static_cast<int32_t>(i), cursor, plan);
 
   if (head > 0) plan.own.push_back({0, 0});
   if (head == 0 || cursor != head) plan.own.push_back({head, cursor - head});
-  for (size_t i = 0; i < input.sources.size(); ++i)
+  for (size_t i = 0; i < input.sources.size() && !transfers; ++i)
     if (input.sources[i].position == SlavePosition::kAligned)
       align(input, static_cast<int32_t>(i), plan);
 
   plan.first_new_position = cursor + std::ssize(input.tail_ids);
-  if (!plan.segments.empty())
+  // In place of a transferred text a row would see nothing.
+  if (!plan.segments.empty() && !transfers)
     plan.stitch_end =
         find_stitch_end(input, plan, head + std::ssize(input.tail_ids) + input.max_new_tokens);
   const int64_t total = plan.first_new_position + input.max_new_tokens;

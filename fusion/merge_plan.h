@@ -25,6 +25,10 @@ struct MergeSource {
   int64_t shared_tokens = 0;            // of token_ids, that stand at the head's beginning too
   std::vector<float> layer_gain;  // [n_layers] log-gain; -inf: this layer does not see the slave
   int64_t lag = 1;                // kAligned only, >= 0
+  // Mode "transfer": the slave has read the master's text, of which the master's head is the
+  // beginning and its tail what follows this token; the slave's entries stand for those in between.
+  // 0 = any other mode.
+  int64_t transfer_end = 0;
 };
 
 struct MergeInput {
@@ -40,8 +44,8 @@ struct MergeInput {
 
 // Entries [begin, end) of one source's stream; of an aligned source the end grows with the text.
 struct PlannedSegment {
-  int32_t source = 0;  // index into MergeInput::sources
-  SlavePosition position = SlavePosition::kPrefix;
+  int32_t source = 0;                               // index into MergeInput::sources
+  SlavePosition position = SlavePosition::kPrefix;  // merged before the last own run, or after it
   int64_t begin = 0;
   int64_t end = 0;              // kOpenEnd: as far as the stream has grown
   int64_t position_offset = 0;  // entry i sits at position i + position_offset
@@ -62,6 +66,7 @@ struct MergePlan {
 // Prefixes follow the head one after another; each drops the leading tokens that it shares with
 // the head (the master keeps its own copy as the attention sink) and always its first token, since
 // a second sink in the middle of a sequence breaks attention. The tail follows the last prefix.
+// A transferred text fills the place between head and tail, at the positions that it has itself.
 // kInvalidArgument when the positions do not fit the master, with the numbers.
 Result<MergePlan> plan_merge(const MergeInput& input);
 

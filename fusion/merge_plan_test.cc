@@ -128,5 +128,40 @@ TEST(MergePlanTest, RefusesWhatDoesNotFit) {
   EXPECT_FALSE(plan_merge(input).has_value());
 }
 
+// The master reads 3 tokens at the beginning of a text of 20 and 2 at its end.
+TEST(MergePlanTest, ATransferredTextFillsThePlaceBetweenHeadAndTail) {
+  MergeInput input = two_documents();
+  input.stitch_until = 5;  // says nothing here: without the slave's rows there is no text
+  input.sources = {{.name = "reader", .layer_gain = {0}, .transfer_end = 18}};
+  const auto plan = plan_merge(input);
+  ASSERT_TRUE(plan.has_value()) << plan.error().message();
+  ASSERT_EQ(plan->segments.size(), 1u);
+  EXPECT_EQ(plan->segments[0].position, SlavePosition::kPrefix);
+  EXPECT_EQ(plan->segments[0].begin, 3);
+  EXPECT_EQ(plan->segments[0].end, 18);
+  EXPECT_EQ(plan->segments[0].position_offset, 0);
+  EXPECT_EQ(plan->segments[0].rotation_shift, 0);
+  EXPECT_EQ(visible_end(plan->segments[0], 2), 3) << "the head sees nothing that comes after it";
+  EXPECT_EQ(visible_end(plan->segments[0], 18), 18);
+  ASSERT_EQ(plan->own.size(), 2u);
+  EXPECT_EQ(plan->own[1].begin, 3);
+  EXPECT_EQ(plan->own[1].position_offset, 15);
+  EXPECT_EQ(plan->first_new_position, 20);
+  EXPECT_EQ(plan->stitch_end, INT64_MAX);
+
+  input.head_ids.clear();
+  const auto without_head = plan_merge(input);
+  ASSERT_TRUE(without_head.has_value());
+  EXPECT_EQ(without_head->segments[0].begin, 0);
+  ASSERT_EQ(without_head->own.size(), 1u);
+  EXPECT_EQ(without_head->own[0].position_offset, 18);
+
+  input.sources[0].transfer_end = -1;
+  EXPECT_FALSE(plan_merge(input).has_value());
+  input.sources[0].transfer_end = 18;
+  input.sources.push_back({.name = "other", .layer_gain = {0}});
+  EXPECT_FALSE(plan_merge(input).has_value());
+}
+
 }  // namespace
 }  // namespace suture

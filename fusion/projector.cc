@@ -219,7 +219,8 @@ Result<std::vector<std::string>> check_projector(const Projector& projector,
   std::string what = "the projector is refused: " + objections.front();
   for (size_t i = 1; i < objections.size(); ++i) what += "; " + objections[i];
   return fail(ErrorCode::kIncompatible, std::move(what), "projector",
-              "fit one for these models (suture fit) and measure it (suture transfer), or --force");
+              "fit one for these models (suture fit) and measure it (suture transfer), or force it "
+              "(force = true, --force)");
 }
 
 Status check_one_rope_epoch(const ProjectorSide& side, int64_t longest) {

@@ -48,6 +48,11 @@ void TokenAlignment::push(int32_t master_id) {
   match_committed(master_tokens() - 1);
 }
 
+void TokenAlignment::finish() {
+  commit(window_.size());
+  match_committed(master_tokens() - 1);
+}
+
 void TokenAlignment::push_control(int32_t master_id) {
   const int64_t index = master_tokens();
   commit(window_.size());

@@ -26,6 +26,8 @@ class TokenAlignment {
   TokenAlignment(const Tokenizer& master, const Tokenizer& slave);
 
   void push(int32_t master_id);
+  // The text ends here: all of it is certain. Nothing is pushed afterwards.
+  void finish();
 
   // What the slave reads, as far as it is certain; it begins with the slave's BOS if it wants one.
   const std::vector<int32_t>& slave_ids() const { return slave_ids_; }

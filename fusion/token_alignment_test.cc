@@ -145,5 +145,17 @@ TEST(TokenAlignmentTest, SpacesPutInFrontOfATextAreNoPartOfIt) {
   }
 }
 
+TEST(TokenAlignmentTest, ATextThatEndsIsCertainToItsEnd) {
+  const auto master = bytes_tokenizer();
+  const auto slave = pairs_tokenizer();
+  TokenAlignment alignment(*master, *slave);
+  alignment.finish();
+  EXPECT_TRUE(alignment.matches().empty());
+  push_text(alignment, "abab ab");
+  alignment.finish();
+  EXPECT_THAT(alignment.slave_ids(), ElementsAre(257, 258));
+  EXPECT_THAT(entries_of(alignment), ElementsAre(-1, -1, -1, 0, 0, 0, 1));
+}
+
 }  // namespace
 }  // namespace suture

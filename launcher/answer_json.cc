@@ -112,6 +112,7 @@ nlohmann::json to_json(const Answer& answer) {
     json["degraded"].push_back({{"slave", lost.slave}, {"token", lost.token}, {"why", lost.why}});
   for (const Replayed& replay : answer.replayed)
     json["replayed"].push_back({{"token", replay.token}, {"why", replay.why}});
+  if (!answer.forced.empty()) json["forced"] = answer.forced;
   for (const TraceSpan& span : answer.spans)
     json["spans"].push_back({{"process", span.process},
                              {"name", span.name},
@@ -168,6 +169,7 @@ Result<Answer> answer_from_json(const nlohmann::json& source) {
       answer.replayed.push_back(
           {replay.at("token").get<int64_t>(), replay.at("why").get<std::string>()});
     if (json.contains("attention")) answer.attention = attention_from_json(json.at("attention"));
+    if (json.contains("forced")) json.at("forced").get_to(answer.forced);
     if (!json.contains("spans")) return;
     for (const nlohmann::json& span : json.at("spans"))
       answer.spans.push_back(

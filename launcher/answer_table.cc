@@ -65,6 +65,7 @@ std::vector<std::string> answer_notes(const Answer& answer) {
         fmt::format("went on with another master from token {}, which may say other "
                     "things than the first would have: {}",
                     replay.token, replay.why));
+  for (const std::string& what : answer.forced) notes.push_back("used by force: " + what);
   if (answer.reason == FinishReason::kLength)
     notes.push_back(
         fmt::format("stopped after {} tokens; -n asks for more", answer.token_ids.size()));

@@ -24,7 +24,7 @@ struct CheckReport {
 
 Status judge(const LaunchSpec& spec, const CheckReport& report) {
   for (const SlaveReport& slave : report.launch.slaves)
-    SUTURE_RETURN_IF_ERROR(require_compatible(slave.rows, spec.master().name, slave.name));
+    SUTURE_RETURN_IF_ERROR(slave.fusion.verdict);
   SUTURE_RETURN_IF_ERROR(prepare_launch(spec));
   return check_memory(report.memory, spec);
 }
@@ -39,11 +39,30 @@ Result<CheckReport> make_report(const std::string& topology) {
   return report;
 }
 
+// What was measured with the projector, a line for each length of context.
+void print_evidence(const ProjectorEvidence& evidence) {
+  for (const EvidenceContext& context : evidence.contexts)
+    fmt::print(
+        "  {:<16} {} tokens, {} texts: {:.0f} % of the context's worth kept ({:.0f} % of what {} "
+        "re-read tokens do not give)\n",
+        "evidence", context.tokens, context.n, 100 * context.retention(),
+        100 * context.net_retention(), evidence.sink + evidence.reread);
+}
+
+void print_mode(const FusionChoice& fusion) {
+  fmt::print("  {:<16} {}{}\n", "mode", fusion_mode_name(fusion.mode),
+             fusion.reason.empty() ? "" : fmt::format(" (auto: {})", fusion.reason));
+  if (fusion.evidence) print_evidence(*fusion.evidence);
+  for (const std::string& what : fusion.overridden)
+    fmt::print("  {:<16} used all the same: {}\n", "force", what);
+}
+
 void print_report(const CheckReport& report) {
   for (const SlaveReport& slave : report.launch.slaves) {
-    fmt::print("slave '{}'\n  {:<16} {:<30} {:<30} {}\n", slave.name, "condition", "master",
-               "slave", "verdict");
-    for (const CompatibilityRow& row : slave.rows) {
+    fmt::print("slave '{}'\n", slave.name);
+    print_mode(slave.fusion);
+    fmt::print("  {:<16} {:<30} {:<30} {}\n", "condition", "master", "slave", "verdict");
+    for (const CompatibilityRow& row : slave.fusion.rows) {
       fmt::print("  {:<16} {:<30} {:<30} {}\n", row.condition, row.master_value, row.slave_value,
                  verdict_name(row.verdict));
       if (row.remedy.empty()) continue;
@@ -56,17 +75,33 @@ void print_report(const CheckReport& report) {
   if (report.verdict) fmt::print("verdict: ok\n");
 }
 
+json json_mode(const SlaveReport& slave) {
+  json value = {{"name", slave.name},
+                {"mode", fusion_mode_name(slave.fusion.mode)},
+                {"reason", slave.fusion.reason},
+                {"forced", slave.fusion.overridden}};
+  if (!slave.fusion.evidence) return value;
+  value["evidence"] = json::array();
+  for (const EvidenceContext& context : slave.fusion.evidence->contexts)
+    value["evidence"].push_back({{"tokens", context.tokens},
+                                 {"n", context.n},
+                                 {"retention", context.retention()},
+                                 {"net_retention", context.net_retention()}});
+  return value;
+}
+
 json json_report(const CheckReport& report) {
   json slaves = json::array();
   for (const SlaveReport& slave : report.launch.slaves) {
     json rows = json::array();
-    for (const CompatibilityRow& row : slave.rows)
+    for (const CompatibilityRow& row : slave.fusion.rows)
       rows.push_back({{"condition", row.condition},
                       {"master", row.master_value},
                       {"slave", row.slave_value},
                       {"verdict", verdict_name(row.verdict)},
                       {"remedy", row.remedy}});
-    slaves.push_back({{"name", slave.name}, {"rows", std::move(rows)}});
+    slaves.push_back(json_mode(slave));
+    slaves.back()["rows"] = std::move(rows);
   }
   json value = {{"ok", report.verdict.has_value()},
                 {"slaves", std::move(slaves)},

@@ -7,6 +7,8 @@
 #include <numeric>
 
 #include "bus/slab.h"
+#include "fusion/projection.h"
+#include "fusion/projector_file.h"
 #include "models/checkpoint.h"
 #include "models/model_memory.h"
 
@@ -58,6 +60,22 @@ Result<ProcessMemory> process_memory(const LaunchSpec& spec, const ModelSpec& mo
   process.runtime_bytes = static_cast<uint64_t>(model.threads) * kBytesPerThread;
   if (spec.placement == Placement::kProcesses) process.runtime_bytes += kWorkerBytes;
   return process;
+}
+
+// What a slave needs to map its rows to the master's kind, besides.
+Status add_projection(const LaunchSpec& spec, const ModelSpec& model, const FileMemory& master,
+                      ProcessMemory& process) {
+  if (model.fusion.projector.empty() || !model.is_slave()) return {};
+  SUTURE_ASSIGN_OR_RETURN(const Projector projector, read_projector(model.fusion.projector));
+  SUTURE_ASSIGN_OR_RETURN(const uint64_t slab,
+                          Slab::memory_bytes_for({.shape = master.kv_shape,
+                                                  .max_seq_len = spec.max_seq_len,
+                                                  .max_sequences = spec.max_sequences,
+                                                  .owner = {}}));
+  process.kv_bytes += slab;
+  process.weight_bytes += static_cast<uint64_t>(projector.weight_bytes());
+  process.activation_bytes += Projection::scratch_bytes(projector, kPrefillGrid);
+  return {};
 }
 
 uint64_t sum(const std::vector<ProcessMemory>& processes, uint64_t (*part)(const ProcessMemory&)) {
@@ -112,6 +130,10 @@ Result<LaunchMemory> launch_memory(const LaunchSpec& spec, uint64_t available_by
     }
     SUTURE_ASSIGN_OR_RETURN(ProcessMemory process,
                             process_memory(spec, model, files.at(model.path)));
+    if (!files.contains(spec.master().path)) {
+      SUTURE_ASSIGN_OR_RETURN(files[spec.master().path], read_file_memory(spec.master()));
+    }
+    SUTURE_RETURN_IF_ERROR(add_projection(spec, model, files.at(spec.master().path), process));
     memory.processes.push_back(std::move(process));
   }
   ProcessMemory launcher;

@@ -7,9 +7,11 @@
 #include <limits>
 #include <map>
 
+#include "actors/projected_streams.h"
 #include "launcher/download.h"
 #include "launcher/text_file.h"
 #include "launcher/toml_reader.h"
+#include "launcher/topology_fusion.h"
 #include "models/stop_strings.h"
 #include "models/unicode.h"
 
@@ -19,12 +21,9 @@ namespace {
 constexpr size_t kMaxFileBytes = 1 << 20;
 constexpr size_t kMaxModels = 64;
 constexpr size_t kMaxDocuments = 64;
-constexpr size_t kMaxLayers = 1024;
 constexpr size_t kMaxSystemBytes = 64 << 10;
 constexpr size_t kMaxPathBytes = 4096;
 constexpr size_t kMaxChatPieceBytes = 64 << 10;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kMaxGain = 100;  // exp(100) drowns everything else already
 
 constexpr std::array<std::string_view, 7> kFileKeys = {
     "bus", "model", "sampling", "placement", "restarts", "stitch_until", "warm_up"};
@@ -39,11 +38,6 @@ constexpr std::array<std::string_view, 13> kModelKeys = {
     "system",       "documents",   "chat_format",  "fusion", "on_failure",
     "rope_scaling", "rope_length", "rope_crossing"};
 constexpr std::array<std::string_view, 3> kRopeKeys = {"type", "factor", "original"};
-constexpr std::array<std::string_view, 6> kFusionKeys = {"mode", "position", "layer_map",
-                                                         "norm", "gain",     "lag"};
-constexpr std::array<std::string_view, 5> kPlannedFusionKeys = {"projector", "sink", "reread",
-                                                                "draft", "apply"};
-
 constexpr std::array<std::string_view, 9> kChatKeys = {
     "system_open",     "system_close",   "user_open",      "user_close", "assistant_open",
     "assistant_close", "default_system", "system_in_user", "stop"};
@@ -95,78 +89,6 @@ Status read_sampling(const TomlReader& reader, LaunchSpec& spec) {
   if (sampling.top_p == 0) return reader.refuse("top_p", "expected more than 0, got 0");
   if (sampling.repetition_penalty == 0)
     return reader.refuse("repetition_penalty", "expected more than 0 (1 is off), got 0");
-  return {};
-}
-
-// A number, or one number a layer; -inf switches the slave off.
-Status read_gain(const TomlReader& reader, FusionSpec& fusion) {
-  const toml::node* node = reader.find("gain");
-  const toml::array* array = node == nullptr ? nullptr : node->as_array();
-  if (array == nullptr) {
-    SUTURE_ASSIGN_OR_RETURN(fusion.gain, reader.number("gain", fusion.gain, -kInfinity, kMaxGain));
-    return {};
-  }
-  if (array->empty() || array->size() > kMaxLayers)
-    return reader.refuse("gain", fmt::format("expected 1 to {} numbers, one for each layer, got {}",
-                                             kMaxLayers, array->size()));
-  for (const toml::node& item : *array) {
-    const auto value = item.is_number() ? item.value<double>() : std::nullopt;
-    if (!value || !(*value <= kMaxGain))
-      return fail(ErrorCode::kInvalidArgument,
-                  fmt::format("expected numbers from -inf to {}", kMaxGain),
-                  reader.where_of(item, "gain"));
-    fusion.layer_gain.push_back(*value);
-  }
-  return {};
-}
-
-// A word, or the slave's layer for each layer of the master, -1 where there is none.
-Status read_layer_map(const TomlReader& reader, FusionSpec& fusion) {
-  const toml::node* node = reader.find("layer_map");
-  const toml::array* array = node == nullptr ? nullptr : node->as_array();
-  if (array == nullptr) {
-    SUTURE_ASSIGN_OR_RETURN(const std::string text, reader.text("layer_map", "identity", 64));
-    auto spec = parse_layer_map(text);
-    if (!spec) return reader.refuse("layer_map", spec.error().what, spec.error().remedy);
-    fusion.layer_map = std::move(*spec);
-    return {};
-  }
-  if (array->empty() || array->size() > kMaxLayers)
-    return reader.refuse("layer_map",
-                         fmt::format("expected 1 to {} layers, one for each layer of the master, "
-                                     "got {}",
-                                     kMaxLayers, array->size()));
-  fusion.layer_map.kind = LayerMapSpec::Kind::kTable;
-  for (const toml::node& item : *array) {
-    const auto layer = item.is_integer() ? item.value<int64_t>() : std::nullopt;
-    if (!layer || *layer < kNoPartner || *layer >= static_cast<int64_t>(kMaxLayers))
-      return fail(ErrorCode::kInvalidArgument,
-                  fmt::format("expected layers from 0 to {}, or -1 for none", kMaxLayers - 1),
-                  reader.where_of(item, "layer_map"));
-    fusion.layer_map.table.push_back(*layer);
-  }
-  return {};
-}
-
-Status read_fusion(const TomlReader& reader, FusionSpec& fusion) {
-  SUTURE_RETURN_IF_ERROR(reader.check_keys(kFusionKeys, kPlannedFusionKeys));
-  SUTURE_ASSIGN_OR_RETURN(
-      fusion.mode, reader.choice<FusionMode>("mode", fusion.mode, {{"concat", FusionMode::kConcat}},
-                                             {"project", "transfer"}));
-  SUTURE_ASSIGN_OR_RETURN(fusion.position,
-                          reader.choice<SlavePosition>("position", fusion.position,
-                                                       {{"aligned", SlavePosition::kAligned},
-                                                        {"prefix", SlavePosition::kPrefix}}));
-  SUTURE_RETURN_IF_ERROR(read_layer_map(reader, fusion));
-  SUTURE_ASSIGN_OR_RETURN(
-      fusion.norm,
-      reader.choice<NormSource>("norm", fusion.norm,
-                                {{"own", NormSource::kOwn}, {"master", NormSource::kMaster}}));
-  SUTURE_RETURN_IF_ERROR(read_gain(reader, fusion));
-  if (reader.has("lag") && fusion.position == SlavePosition::kPrefix)
-    return reader.refuse("lag", "lag says nothing about a prefix, which is always visible",
-                         "remove lag, or use position = \"aligned\"");
-  SUTURE_ASSIGN_OR_RETURN(fusion.lag, reader.integer("lag", fusion.lag, 0, 1 << 20));
   return {};
 }
 
@@ -324,10 +246,30 @@ Result<ModelSpec> read_model(const TomlReader& reader, const std::filesystem::pa
                                {{"degrade", OnFailure::kDegrade}, {"fail", OnFailure::kFail}}));
   SUTURE_RETURN_IF_ERROR(read_rope(reader, model));
   SUTURE_ASSIGN_OR_RETURN(const TomlReader fusion, reader.table("fusion"));
-  SUTURE_RETURN_IF_ERROR(read_fusion(fusion, model.fusion));
+  SUTURE_RETURN_IF_ERROR(read_fusion(fusion, folder, model.fusion));
   SUTURE_RETURN_IF_ERROR(read_documents(reader, folder, model));
   SUTURE_RETURN_IF_ERROR(check_role(reader, model));
   return model;
+}
+
+// What a slave asks of the others.
+Status check_pairs(const TomlReader& file, const LaunchSpec& spec) {
+  constexpr size_t kLongestOwner = 63;  // a name on the bus
+  for (const ModelSpec& slave : spec.models) {
+    if (slave.transfers() && spec.models.size() > 2)
+      return file.refuse(
+          "model",
+          fmt::format("'{}' transfers its text, and there are other slaves beside it", slave.name),
+          "with mode = \"transfer\" a master has one slave");
+    const bool may_project = slave.is_slave() && !slave.fusion.projector.empty();
+    const std::string owner = projected_owner(slave.name, spec.master().name);
+    if (may_project && owner.size() > kLongestOwner)
+      return file.refuse("model",
+                         fmt::format("the names '{}' and '{}' have more than {} letters together",
+                                     slave.name, spec.master().name, kLongestOwner - 1),
+                         "with a projector, give the two shorter names");
+  }
+  return {};
 }
 
 Status read_models(const TomlReader& file, const std::filesystem::path& folder, LaunchSpec& spec) {
@@ -355,7 +297,7 @@ Status read_models(const TomlReader& file, const std::filesystem::path& folder, 
   }
   if (spec.master().role != Role::kMaster)
     return file.refuse("model", "no model has role = \"master\"");
-  return {};
+  return check_pairs(file, spec);
 }
 
 Result<LaunchSpec> read_topology(std::string_view text, const std::filesystem::path& path) {

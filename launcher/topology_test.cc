@@ -246,17 +246,72 @@ TEST_F(TopologyTest, RopeKeysReplaceWhatTheFileSays) {
 }
 
 TEST_F(TopologyTest, WhatIsNotBuiltYetIsRefusedByName) {
-  for (const char* key : {"projector", "sink", "reread", "draft", "apply"})
-    expect_error(parse_slave(std::string("fusion = { ") + key + " = 1 }"), ErrorCode::kUnsupported,
-                 "t.toml:9", key);
-  for (const char* mode : {"project", "transfer"})
-    expect_error(parse_slave(std::string("fusion = { mode = \"") + mode + "\" }"),
-                 ErrorCode::kUnsupported, "model[1].fusion.mode", mode);
+  expect_error(parse_slave("fusion = { draft = 1 }"), ErrorCode::kUnsupported, "t.toml:9", "draft");
+  folder_.write("p.suture", "x");
+  expect_error(parse_slave("fusion = { mode = \"project\", projector = \"p.suture\", "
+                           "apply = \"reader\" }"),
+               ErrorCode::kUnsupported, "model[1].fusion.apply", "reader");
   for (const char* line : {"device = \"cuda:0\"", "device = \"host2:cuda:1\""})
     expect_error(parse_slave(line), ErrorCode::kUnsupported, "t.toml:9", "not supported");
   for (const char* line : {"gpu_sharing = \"mps\"\n"})
     expect_error(parse(line + std::string(kMaster)), ErrorCode::kUnsupported, "t.toml:1",
                  "not supported");
+}
+
+TEST_F(TopologyTest, SlavesWhoseRowsAreMappedOrStandInPlaceOfTheMasters) {
+  const auto path = folder_.write("p.suture", "x");
+  const auto fusion = [&](const std::string& text) {
+    return parse_slave("fusion = { " + text + " }");
+  };
+  const auto project =
+      fusion("mode = \"project\", projector = \"p.suture\", force = true, lag = 2");
+  ASSERT_TRUE(project.has_value()) << project.error().message();
+  EXPECT_EQ(project->models[1].fusion.projector, path);
+  EXPECT_TRUE(project->models[1].fusion.force);
+  EXPECT_TRUE(project->models[1].projects());
+  EXPECT_FALSE(project->models[1].transfers());
+  const auto identity = fusion("mode = \"transfer\", sink = 0, reread = 7, gain = -inf");
+  ASSERT_TRUE(identity.has_value()) << identity.error().message();
+  EXPECT_TRUE(identity->models[1].transfers());
+  EXPECT_FALSE(identity->models[1].projects());
+  EXPECT_EQ(identity->models[1].fusion.sink, 0);
+  EXPECT_EQ(identity->models[1].fusion.reread, 7);
+  const auto mapped = fusion("mode = \"transfer\", projector = \"p.suture\", apply = \"writer\"");
+  ASSERT_TRUE(mapped.has_value()) << mapped.error().message();
+  EXPECT_TRUE(mapped->models[1].projects());
+  EXPECT_EQ(mapped->models[1].fusion.sink, 4);
+  EXPECT_EQ(mapped->models[1].fusion.reread, 32);
+  EXPECT_EQ(fusion("mode = \"auto\"")->models[1].fusion.mode, FusionMode::kAuto);
+}
+
+TEST_F(TopologyTest, KeysThatSayNothingInAModeAreRefused) {
+  folder_.write("p.suture", "x");
+  const auto expect = [&](const std::string& text, const std::string& key, const std::string& what,
+                          ErrorCode code = ErrorCode::kInvalidArgument) {
+    expect_error(parse_slave("fusion = { " + text + " }"), code, "model[1].fusion." + key, what);
+  };
+  const std::string projector = ", projector = \"p.suture\"";
+  expect("mode = \"project\"", "projector", "needs a projector");
+  expect("mode = \"project\", projector = \"none.suture\"", "projector", "none.suture",
+         ErrorCode::kNotFound);
+  expect("mode = \"concat\"" + projector, "projector", "says nothing in mode \"concat\"");
+  expect("sink = 2", "sink", "says nothing in mode \"concat\"");
+  expect("mode = \"project\", reread = 2" + projector, "reread", "says nothing");
+  expect("mode = \"project\", layer_map = \"nearest\"" + projector, "layer_map", "says nothing");
+  expect("mode = \"transfer\", lag = 1", "lag", "says nothing");
+  expect("mode = \"transfer\", norm = \"master\"", "norm", "says nothing");
+  expect("mode = \"transfer\", reread = 0", "reread", "expected an integer from 1");
+  expect("mode = \"transfer\", force = true", "force", "there is none");
+  expect("mode = \"transfer\", position = \"prefix\"", "position", "no other");
+  expect("mode = \"auto\", sink = 2", "sink", "says nothing");
+  expect("mode = \"both\"", "mode", "\"transfer\"");
+}
+
+TEST_F(TopologyTest, ASlaveThatTransfersIsTheOnlyOne) {
+  const auto two = parse_slave(
+      "fusion = { mode = \"transfer\" }\n[[model]]\nname = \"other\"\nrole = \"slave\"\n"
+      "path = \"a.gguf\"\n");
+  expect_error(two, ErrorCode::kInvalidArgument, "model", "other slaves beside it");
 }
 
 TEST_F(TopologyTest, WrongTypesAndRangesSayWhatWasExpected) {

@@ -20,6 +20,15 @@ int64_t warm_up_rows(int workers, const ModelConfig& config) {
   return std::min(std::max(whole_tile, tile_each), kPrefillGrid);
 }
 
+// Of a file, and of what stands in place of its own.
+std::string fingerprint_with(const std::string& file, const ModelConfig& own,
+                             const ModelConfig& config, const std::string& norms) {
+  if (norms.empty() && config.ropes == own.ropes) return file;
+  Sha256 hash;
+  hash.update(file + describe_ropes(config) + norms);
+  return hash.finish();
+}
+
 }  // namespace
 
 Result<std::unique_ptr<LanguageModel>> LanguageModel::load(const std::filesystem::path& path,
@@ -46,10 +55,11 @@ Result<std::unique_ptr<LanguageModel>> LanguageModel::load(const std::filesystem
 }
 
 std::string LanguageModel::fingerprint() const {
-  if (norms_.empty() && config_.ropes == checkpoint_->config().ropes) return file_fingerprint_;
-  Sha256 hash;
-  hash.update(file_fingerprint_ + describe_ropes(config_) + norms_);
-  return hash.finish();
+  return fingerprint_with(file_fingerprint_, checkpoint_->config(), config_, norms_);
+}
+
+std::string fingerprint_of(const Checkpoint& checkpoint, const ModelConfig& config) {
+  return fingerprint_with(checkpoint.fingerprint(), checkpoint.config(), config, {});
 }
 
 Status LanguageModel::warm_up() {

@@ -88,4 +88,8 @@ class LanguageModel {
   bool paged_in_ = false;            // the file's pages, by warm_up() or by the first pass
 };
 
+// The fingerprint of a model that runs in this configuration, with the checkpoint's own norm
+// weights.
+std::string fingerprint_of(const Checkpoint& checkpoint, const ModelConfig& config);
+
 }  // namespace suture

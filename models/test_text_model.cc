@@ -12,7 +12,7 @@
 namespace suture {
 namespace {
 
-constexpr uint64_t kHidden = 32, kHeadDim = 8, kHeads = 4, kKvHeads = 2, kFfn = 48;
+constexpr uint64_t kHidden = 32, kHeadDim = 8, kHeads = 4, kFfn = 48;
 
 // ggml's numbers for kinds of tokens.
 int32_t kind_number(TokenKind kind) {
@@ -57,7 +57,7 @@ class TextModelWriter {
         .u32(key("embedding_length"), kHidden)
         .u32(key("feed_forward_length"), kFfn)
         .u32(key("attention.head_count"), kHeads)
-        .u32(key("attention.head_count_kv"), kKvHeads)
+        .u32(key("attention.head_count_kv"), options_.kv_heads)
         .f32(key("attention.layer_norm_rms_epsilon"), 1e-6f)
         .f32(key("rope.freq_base"), options_.theta);
   }
@@ -82,8 +82,8 @@ class TextModelWriter {
   void write_layer(const std::string& prefix) {
     norm(prefix + "attn_norm.weight");
     rotated_matrix(prefix + "attn_q.weight", kHeads);
-    rotated_matrix(prefix + "attn_k.weight", kKvHeads);
-    matrix(prefix + "attn_v.weight", kKvHeads * kHeadDim, kHidden);
+    rotated_matrix(prefix + "attn_k.weight", options_.kv_heads);
+    matrix(prefix + "attn_v.weight", options_.kv_heads * kHeadDim, kHidden);
     matrix(prefix + "attn_output.weight", kHidden, kHeads * kHeadDim);
     norm(prefix + "ffn_norm.weight");
     matrix(prefix + "ffn_gate.weight", kFfn, kHidden);

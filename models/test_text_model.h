@@ -13,7 +13,8 @@ namespace suture {
 struct TextModelOptions {
   Vocabulary vocabulary;  // byte-level: see make_byte_vocabulary()
   int32_t n_layers = 1;
-  uint32_t seed = 1;  // equal seeds and shapes: equal weights
+  uint32_t kv_heads = 2;  // 1, 2 or 4
+  uint32_t seed = 1;      // equal seeds and shapes: equal weights
   float theta = 10000;
   // Rows of q and k in the order of one or the other; the weights are those of the same model.
   RopePairing pairing = RopePairing::kHalves;
@@ -21,7 +22,7 @@ struct TextModelOptions {
   float norm_scale = 1;         // of all norm weights
 };
 
-// Hidden size 32, 4 heads of 8, 2 K/V heads, MLP of 48, 256 positions.
+// Hidden size 32, 4 heads of 8, MLP of 48, 256 positions.
 // The bytes of its GGUF file.
 std::vector<std::byte> text_model(const TextModelOptions& options);
 

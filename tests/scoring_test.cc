@@ -1,16 +1,14 @@
 // Continuations scored through a launch, and texts that slaves read for one request.
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <filesystem>
 
 #include "actors/launch.h"
 #include "base/test_folder.h"
-#include "launcher/topology.h"
 #include "models/test_text_model.h"
 #include "models/test_vocabulary.h"
 #include "tests/test_suture.h"
+#include "tests/test_text_launch.h"
 
 namespace suture {
 namespace {
@@ -19,13 +17,6 @@ std::vector<float> logprobs(const ScoredContinuation& continuation) {
   std::vector<float> values;
   for (const ScoredToken& token : continuation.tokens) values.push_back(token.logprob);
   return values;
-}
-
-std::vector<std::vector<float>> logprobs(const Scoring& scoring) {
-  std::vector<std::vector<float>> all;
-  for (const ScoredContinuation& continuation : scoring.continuations)
-    all.push_back(logprobs(continuation));
-  return all;
 }
 
 class ScoringTest : public testing::Test {
@@ -43,20 +34,7 @@ class ScoringTest : public testing::Test {
   // A master, and a slave described by `lines` if there are any.
   std::unique_ptr<Launch> start(const std::string& lines, const TemporaryFile& slave,
                                 const std::string& file_lines = "") const {
-    std::string text = fmt::format(
-        "{}\n[bus]\nmax_seq_len = 256\nmax_sequences = 2\n[[model]]\nname = \"m\"\n"
-        "role = \"master\"\npath = \"{}\"\nsystem = \"ab\"\n",
-        file_lines, master_.path().string());
-    if (!lines.empty())
-      text += fmt::format("[[model]]\nname = \"s\"\nrole = \"slave\"\npath = \"{}\"\n{}\n",
-                          slave.path().string(), lines);
-    LaunchSpec spec = parse_topology(text, folder_.path() / "t.toml").value();
-    EXPECT_TRUE(resolve_models(spec));
-    LaunchOptions options;
-    options.program = SUTURE_BINARY;
-    auto launch = Launch::start(spec, options);
-    EXPECT_TRUE(launch.has_value()) << launch.error().message();
-    return std::move(*launch);
+    return start_text_launch({folder_.path(), master_.path(), slave.path(), lines, file_lines});
   }
   static Scoring score(Launch& launch, const SlaveTexts& texts = {}) {
     const ScoreOptions options{.text = "why so",

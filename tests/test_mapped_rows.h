@@ -1,0 +1,59 @@
+// What processes with a projector must come to, computed in one process: the slave's rows, mapped,
+// and the master's answer to them.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "fusion/projection.h"
+#include "fusion/projector.h"
+#include "models/language_model.h"
+#include "models/tokenizer.h"
+
+namespace suture {
+
+std::unique_ptr<LanguageModel> load_model(const std::filesystem::path& path);
+std::unique_ptr<Tokenizer> tokenizer_of(const LanguageModel& model);
+
+// With random numbers, for a master of 4 layers and a slave of 3; written to `path`.
+Projector make_random_projector(const std::filesystem::path& slave,
+                                const std::filesystem::path& master,
+                                const std::filesystem::path& path);
+
+// A slave's rows of the master's tokens, as the master meets them: mapped, or as they are without a
+// projector.
+class MappedRows {
+ public:
+  // Reads `ids`, a text that ends with them. Up to `capacity` tokens may follow it.
+  MappedRows(const std::filesystem::path& slave, LanguageModel& master,
+             const std::vector<int32_t>& ids, const Projector* projector, int64_t capacity = 0);
+  // Of the same vocabulary: the next token, generated.
+  void follow(int32_t id);
+
+  // Entries [begin, end) at the positions of their tokens; layers, and nothing else, are set up.
+  ForeignSegment segment(int64_t begin, int64_t end);
+
+ private:
+  void map(const std::vector<int32_t>& entries, MatmulPath path);
+
+  LanguageModel& master_;
+  std::unique_ptr<LanguageModel> slave_;
+  std::unique_ptr<KvCache> read_;
+  std::unique_ptr<KvCache> mapped_;
+  std::unique_ptr<Projection> projection_;
+};
+
+// ln p of the last `scored` tokens, each given what is before it. The first `alone` tokens are read
+// before there is a slave, as a context is.
+std::vector<float> logprobs_of(LanguageModel& master, const SequencePlan& plan,
+                               const std::vector<int32_t>& ids, int64_t scored, int64_t alone = 0);
+// Reads what is not in the cache yet of the master's own tokens; gives the last row's logits.
+const float* read_alone(LanguageModel& master, KvCache& cache, std::span<const int32_t> ids);
+
+// The token with the highest of these logits.
+int32_t best_token(LanguageModel& model, const float* logits);
+
+}  // namespace suture

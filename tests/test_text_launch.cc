@@ -1,0 +1,41 @@
+#include "tests/test_text_launch.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "launcher/topology.h"
+
+namespace suture {
+
+std::string text_topology(const TextLaunch& launch) {
+  std::string text = fmt::format(
+      "{}\n[bus]\nmax_seq_len = 256\nmax_sequences = 2\n[[model]]\nname = \"m\"\n"
+      "role = \"master\"\npath = \"{}\"\nsystem = \"ab\"\n",
+      launch.file_lines, launch.master.string());
+  if (!launch.slave_lines.empty())
+    text += fmt::format("[[model]]\nname = \"s\"\nrole = \"slave\"\npath = \"{}\"\n{}\n",
+                        launch.slave.string(), launch.slave_lines);
+  return text;
+}
+
+std::unique_ptr<Launch> start_text_launch(const TextLaunch& launch) {
+  LaunchSpec spec = parse_topology(text_topology(launch), launch.folder / "t.toml").value();
+  EXPECT_TRUE(resolve_models(spec));
+  LaunchOptions options;
+  options.program = SUTURE_BINARY;
+  options.restarts = {.first_delay = std::chrono::milliseconds(1)};
+  auto started = Launch::start(spec, options);
+  EXPECT_TRUE(started.has_value()) << started.error().message();
+  return std::move(*started);
+}
+
+std::vector<std::vector<float>> logprobs(const Scoring& scoring) {
+  std::vector<std::vector<float>> all;
+  for (const ScoredContinuation& continuation : scoring.continuations) {
+    std::vector<float>& values = all.emplace_back();
+    for (const ScoredToken& token : continuation.tokens) values.push_back(token.logprob);
+  }
+  return all;
+}
+
+}  // namespace suture

@@ -1,0 +1,29 @@
+// Launches of small models that read and write text (models/test_text_model.h), in processes of
+// their own.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/launch.h"
+
+namespace suture {
+
+struct TextLaunch {
+  std::filesystem::path folder;  // of the topology
+  std::filesystem::path master;
+  std::filesystem::path slave = {};
+  std::string slave_lines = {};  // of the slave's table; empty = there is no slave
+  std::string file_lines = {};   // before all tables
+};
+
+// The topology of a master "m" with the system text "ab", and a slave "s".
+std::string text_topology(const TextLaunch& launch);
+std::unique_ptr<Launch> start_text_launch(const TextLaunch& launch);
+
+// Log-probabilities of the tokens of each continuation.
+std::vector<std::vector<float>> logprobs(const Scoring& scoring);
+
+}  // namespace suture
