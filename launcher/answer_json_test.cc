@@ -19,6 +19,7 @@ Answer sample() {
   answer.figures = {{.name = "master", .role = "master", .prompt_tokens = 40, .decoded_tokens = 3}};
   answer.degraded = {{"doc", 2, "process exited"}};
   answer.replayed = {{3, "process exited"}};
+  answer.forced = {"projector of 's': no evidence"};
   answer.spans = {{"master", "decode", 10, 20}};
   return answer;
 }
@@ -32,6 +33,7 @@ TEST(AnswerJsonTest, AnswersComeBackAsTheyWere) {
   EXPECT_EQ(back->reason, FinishReason::kLength);
   EXPECT_EQ(back->degraded[0].token, 2);
   EXPECT_EQ(back->waited_seconds, 0.25);
+  EXPECT_EQ(back->forced, sample().forced);
   EXPECT_EQ(back->replayed.at(0).token, 3);
 }
 

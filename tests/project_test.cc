@@ -76,7 +76,7 @@ class ProjectSystemTest : public testing::Test {
   }
   static void set_gain(ForeignSegment& segment, const LanguageModel& master) {
     const ModelConfig& config = master.config();
-    segment.log_gain.assign(static_cast<size_t>(config.n_layers * config.n_heads), kGain);
+    segment.log_gain.assign(static_cast<size_t>(int64_t{config.n_layers} * config.n_heads), kGain);
   }
   static std::vector<int32_t> with(std::vector<int32_t> ids, const ScoredContinuation& more) {
     for (const ScoredToken& token : more.tokens) ids.push_back(token.id);
