@@ -34,7 +34,7 @@ struct FitFlags {
   std::string out;
   double memory_gib = 0;  // 0 = what is free
   int64_t tokens = 512;
-  int64_t max_texts = 0;
+  int64_t max_texts = 600;
   std::string window = "auto";
   std::vector<std::string> ridges = {"auto"};
   double held_out = 0.1;
@@ -213,7 +213,7 @@ void add_fit_command(CLI::App& app, CommandContext& context) {
       ->check(CLI::Range(0.0, 1e6));
   fit->add_option("--tokens-per-text", flags->tokens, "Longer texts are cut")
       ->check(CLI::Range(int64_t{16}, int64_t{1} << 16));
-  fit->add_option("--max-texts", flags->max_texts, "Texts of that length, of all kinds; 0 is all")
+  fit->add_option("--max-texts", flags->max_texts, "Texts of that length at most, of all kinds alike; 0 is all")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 30));
   fit->add_option("--window", flags->window,
                   "Source layers that a target layer is made of: auto, all or a number");

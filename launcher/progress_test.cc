@@ -37,5 +37,11 @@ TEST(StepProgressTest, GivesALineForEachNewTenth) {
             "model [===>                          ]  10 %  third       \n");
 }
 
+TEST(Duration, IsInTheUnitThatPeopleWouldUse) {
+  EXPECT_EQ(duration_text(41.6), "42 s");
+  EXPECT_EQ(duration_text(12 * 60), "12 min");
+  EXPECT_EQ(duration_text(5401), "1.5 h");
+}
+
 }  // namespace
 }  // namespace suture

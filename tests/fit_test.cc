@@ -223,6 +223,17 @@ TEST_F(FitTest, SaysWhatIsWrongBeforeAnythingStarts) {
   EXPECT_TRUE(messages_.empty()) << messages_;
 }
 
+TEST_F(FitTest, AProcessThatDoesNotComeUpIsNamed) {
+  FitOptions broken = options();
+  broken.program = "/bin/false";
+  const auto report = fit(broken);
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().code, ErrorCode::kLost);
+  EXPECT_TRUE(report.error().where == "source" || report.error().where == "target")
+      << report.error().message();
+  EXPECT_FALSE(std::filesystem::exists(checkpoint_path(broken.out)));
+}
+
 TEST_F(FitTest, TheCommandPrintsATable) {
   const SutureRun run = run_suture(
       {"fit", "--source", source_.path().string(), "--target", target_.path().string(), "--text",
