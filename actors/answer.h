@@ -28,10 +28,17 @@ struct Answer {
   AttentionShares attention;  // where it was asked for
 };
 
+struct LikelyToken {
+  int32_t id = 0;
+  float logprob = 0;  // ln p
+};
+
 struct ScoredToken {
   int32_t id = 0;
-  float logprob = 0;  // ln p, given everything before it
-  bool best = false;  // no other token is more likely
+  float logprob = 0;                  // ln p, given everything before it
+  bool best = false;                  // no other token is more likely
+  std::vector<LikelyToken> top = {};  // as many as were asked for, most likely first
+  std::vector<float> watched = {};    // ln p of this place's watched tokens
 };
 
 struct ScoredContinuation {

@@ -75,6 +75,7 @@ struct Question {
   std::string ring;           // empty where nothing is generated
   uint64_t conversation = 0;  // whose earlier turns tail_ids begins with; 0 = none
   int64_t scored_tokens = 0;  // see GenerateRequest; of tail_ids
+  ScoreDetail score_detail = {};
   std::vector<RequestText> texts = {};
   bool ignore_eos = false;  // as in AskOptions
   AttentionWatch watch = {};
@@ -83,7 +84,7 @@ struct Question {
 template <typename Inspector>
 auto inspect(Inspector& f, Question& x) {
   return f(x.request, x.tail_ids, x.answers, x.max_tokens, x.sampling, x.ring, x.conversation,
-           x.scored_tokens, x.texts, x.ignore_eos, x.watch);
+           x.scored_tokens, x.score_detail, x.texts, x.ignore_eos, x.watch);
 }
 
 // What has reached the token ring of a request.

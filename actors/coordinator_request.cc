@@ -76,6 +76,7 @@ Result<GenerateRequest> Coordinator::generation(RunningRequest& running) {
   request.attempt = running.attempt;
   request.scored_tokens = question.scored_tokens;
   request.watch = question.watch;
+  request.score_detail = question.score_detail;
   return request;
 }
 

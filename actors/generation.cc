@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <span>
 #include <utility>
 
@@ -87,8 +86,8 @@ Status Generation::prepare() {
   const int32_t vocab_size = model.config().vocab_size;
   SUTURE_RETURN_IF_ERROR(check_scoring());
   if (request_.scored_tokens > 0) {
-    SUTURE_ASSIGN_OR_RETURN(logits_reader_,
-                            LogitsReader::create(model.device(), model.stream(), vocab_size));
+    SUTURE_ASSIGN_OR_RETURN(
+        scoring_, RowScoring::create(model, request_.scored_tokens, request_.score_detail));
   }
   SUTURE_ASSIGN_OR_RETURN(sampler_, Sampler::create(model.device(), vocab_size));
   text_.reserve(text_.size() + static_cast<size_t>(request_.max_tokens));
@@ -155,7 +154,7 @@ Status Generation::open() {
 void Generation::begin_text() {
   reader_.reset();
   cache_.reset();
-  scores_.clear();
+  if (scoring_) scoring_->clear();
   if (watcher_) watcher_->restart();
   read_end_ = std::ssize(text_);
   shown_end_ = part_end_ = 0;
@@ -273,7 +272,7 @@ Result<const float*> Generation::read_on(int64_t grid) {
     args.plan = &stitching_->plan();
     args.gate = &gate_;
     args.observation = observed;
-    if (logits_reader_) {
+    if (scoring_) {
       args.first_logits_row = std::max<int64_t>(0, first_scoring_row() - cache_->size());
       args.on_logits = [this, begin = cache_->size()](int64_t row, const float* logits) {
         return score_row(begin + row, logits);
@@ -288,11 +287,7 @@ Result<const float*> Generation::read_on(int64_t grid) {
 Status Generation::score_row(int64_t row, const float* logits) {
   const auto next = static_cast<size_t>(row) + 1;
   if (next == text_.size()) return {};
-  SUTURE_ASSIGN_OR_RETURN(const float all, logits_reader_->log_sum_exp(logits));
-  SUTURE_ASSIGN_OR_RETURN(const float logit, logits_reader_->read(logits + text_[next]));
-  SUTURE_ASSIGN_OR_RETURN(const auto best, logits_reader_->top(logits, 1));
-  scores_.push_back({std::bit_cast<uint32_t>(logit - all), best.front().second <= logit});
-  return {};
+  return scoring_->add(logits, text_[next]);
 }
 
 // After a pass: draws the next token, if its logits are there.
@@ -353,7 +348,7 @@ void Generation::finish() {
   done.figures = figures_;
   done.degraded = stitching_->degraded();
   done.spans = trace_.take();
-  done.scores = std::move(scores_);
+  if (scoring_) done.scores = scoring_->take();
   if (watcher_) done.attention = watcher_->shares();
   stitching_.reset();  // its leases end before anybody is told to drop the streams
   keep_answer(done);

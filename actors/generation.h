@@ -14,6 +14,7 @@
 #include "actors/cancellations.h"
 #include "actors/messages.h"
 #include "actors/model_streams.h"
+#include "actors/row_scoring.h"
 #include "actors/sequence_task.h"
 #include "actors/stitching.h"
 #include "actors/trace_log.h"
@@ -22,7 +23,6 @@
 #include "bus/token_ring.h"
 #include "models/bus_kv_cache.h"
 #include "models/language_model.h"
-#include "models/logits_reader.h"
 #include "models/sampler.h"
 
 namespace suture {
@@ -96,9 +96,8 @@ class Generation final : public SequenceTask {
   std::vector<int32_t> text_;  // all own tokens so far
   std::unique_ptr<Stitching> stitching_;
   std::unique_ptr<Sampler> sampler_;
-  std::optional<LogitsReader> logits_reader_;  // where tokens are scored
-  std::vector<TokenScore> scores_;             // so far
-  std::optional<AttentionWatcher> watcher_;    // where somebody asks where the master looks
+  std::optional<RowScoring> scoring_;        // where tokens are scored
+  std::optional<AttentionWatcher> watcher_;  // where somebody asks where the master looks
   std::unique_ptr<BusKvCache> cache_;
   const LayerGate gate_;
   std::optional<PromptReader> reader_;  // of the part of the text that is read now

@@ -90,6 +90,18 @@ struct ScoreOptions {
   AttentionQuery attention = {};
 };
 
+// The same in the master's tokens, for texts that are cut at one of them: they follow the master's
+// head as they are, without the turns of a chat.
+struct TokenScoreOptions {
+  std::vector<int32_t> question;      // may be empty where the master has a head
+  std::vector<int32_t> continuation;  // at least one
+  // What aligned slaves read in place of the question: as many tokens, or none.
+  std::vector<int32_t> aligned = {};
+  // What is told of each token of the continuation, beside how likely it is.
+  ScoreDetail detail = {};
+  uint64_t client = 0;
+};
+
 // kInvalidArgument names the value that is out of range; `max_seq_len` as in the topology.
 Status validate(const AskOptions& options, int64_t max_seq_len);
 
@@ -116,6 +128,7 @@ class Launch {
   // takes part in the answer. Their tokens are read as part of the prompt, in one pass, each after
   // the question, which is read once. Blocks as ask() does; kCancelled when `cancelled` was set.
   Result<Scoring> score(const ScoreOptions& options, const std::atomic<bool>& cancelled);
+  Result<Scoring> score(const TokenScoreOptions& options, const std::atomic<bool>& cancelled);
 
   // A conversation keeps the K/V of its turns with the models, so that the next turn reads only
   // what is new. Earlier turns are read with the first question; kInvalidArgument if they are

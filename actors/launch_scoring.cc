@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <span>
 #include <utility>
 
@@ -23,6 +24,22 @@ Status validate(const ScoreOptions& options) {
   return {};
 }
 
+Status validate(const TokenScoreOptions& options) {
+  if (options.continuation.empty())
+    return fail(ErrorCode::kInvalidArgument, "the continuation is empty", "request");
+  if (!options.aligned.empty() && options.aligned.size() != options.question.size())
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("aligned slaves are given {} tokens for {}", options.aligned.size(),
+                            options.question.size()),
+                "request");
+  if (options.detail.top < 0 || options.detail.watched.size() % options.continuation.size() != 0)
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} best tokens, {} watched ones for {} tokens", options.detail.top,
+                            options.detail.watched.size(), options.continuation.size()),
+                "request");
+  return {};
+}
+
 // The last `size` tokens of the text, or of the text written again and again.
 std::vector<int32_t> fitted(const std::vector<int32_t>& ids, int64_t size) {
   std::vector<int32_t> fitted(static_cast<size_t>(size));
@@ -32,10 +49,19 @@ std::vector<int32_t> fitted(const std::vector<int32_t>& ids, int64_t size) {
   return fitted;
 }
 
+ScoredToken scored_token(int32_t id, const TokenScore& score) {
+  ScoredToken scored{.id = id, .logprob = score.logprob(), .best = score.best};
+  for (size_t i = 0; i < score.top.size(); ++i)
+    scored.top.push_back({score.top[i], std::bit_cast<float>(score.top_bits[i])});
+  for (const uint32_t bits : score.watched_bits)
+    scored.watched.push_back(std::bit_cast<float>(bits));
+  return scored;
+}
+
 void take_over(AnswerReport report, std::span<const int32_t> ids, Scoring& scoring) {
   ScoredContinuation& scored = scoring.continuations.emplace_back();
   for (size_t i = 0; i < ids.size(); ++i)
-    scored.tokens.push_back({ids[i], report.scores[i].logprob(), report.scores[i].best});
+    scored.tokens.push_back(scored_token(ids[i], report.scores[i]));
   add_figures(report.figures, scoring.figures);
   for (Degraded& lost : report.degraded)
     if (std::ranges::find(scoring.degraded, lost.slave, &Degraded::slave) == scoring.degraded.end())
@@ -61,11 +87,19 @@ Result<std::vector<RequestText>> Launch::State::slave_texts(const SlaveTexts& te
     read.push_back(prompts->second.read(documents.slave, documents.texts));
   }
   if (texts.aligned_text.empty()) return read;
-  std::vector<int32_t> whole = prepared.master_head;
   const int64_t question = std::ssize(tail) - scored;
   const std::vector<int32_t> other = fitted(prepared.prompts->tail(texts.aligned_text), question);
-  whole.insert(whole.end(), other.begin(), other.end());
-  whole.insert(whole.end(), tail.begin() + question, tail.end());
+  for (RequestText& text : aligned_texts(other, std::span(tail).last(static_cast<size_t>(scored))))
+    read.push_back(std::move(text));
+  return read;
+}
+
+std::vector<RequestText> Launch::State::aligned_texts(const std::vector<int32_t>& question,
+                                                      std::span<const int32_t> scored) const {
+  std::vector<int32_t> whole = prepared.master_head;
+  whole.insert(whole.end(), question.begin(), question.end());
+  whole.insert(whole.end(), scored.begin(), scored.end());
+  std::vector<RequestText> read;
   for (const ModelSpec& model : spec.models)
     if (model.is_slave_at(SlavePosition::kAligned))
       read.push_back({.slave = model.name, .token_ids = whole});
@@ -144,15 +178,56 @@ Status Launch::State::score(const ScoreOptions& options, const std::vector<int32
   SUTURE_ASSIGN_OR_RETURN(asked.texts,
                           slave_texts(options.slave_texts, asked.tail_ids, asked.scored_tokens));
   SUTURE_ASSIGN_OR_RETURN(asked.watch, watch(options.attention, asked.tail_ids, asked.texts));
-  SUTURE_ASSIGN_OR_RETURN(AnswerReport report, run(std::move(asked), cancelled));
-  if (report.scores.size() != ids.size())
+  return score(std::move(asked), cancelled, scoring);
+}
+
+Status Launch::State::score(Question question, const std::atomic<bool>& cancelled,
+                            Scoring& scoring) {
+  const std::vector<int32_t> ids(question.tail_ids.end() - question.scored_tokens,
+                                 question.tail_ids.end());
+  const auto top = static_cast<size_t>(question.score_detail.top);
+  const size_t watched = question.score_detail.watched.size() / ids.size();
+  SUTURE_ASSIGN_OR_RETURN(AnswerReport report, run(std::move(question), cancelled));
+  const auto whole = [&](const TokenScore& score) {
+    return score.top.size() <= top && score.top_bits.size() == score.top.size() &&
+           score.watched_bits.size() == watched;
+  };
+  if (report.scores.size() != ids.size() || !std::ranges::all_of(report.scores, whole))
     return fail(ErrorCode::kCorrupt,
-                fmt::format("{} scores for {} tokens", report.scores.size(), ids.size()),
+                fmt::format("{} scores for {} tokens, or other ones than were asked for",
+                            report.scores.size(), ids.size()),
                 "request");
   SUTURE_RETURN_IF_ERROR(check(report.attention));
   SUTURE_RETURN_IF_ERROR(add(scoring.attention, report.attention));
   take_over(std::move(report), ids, scoring);
   return {};
+}
+
+Result<Scoring> Launch::score(const TokenScoreOptions& options,
+                              const std::atomic<bool>& cancelled) {
+  State& state = *state_;
+  SUTURE_RETURN_IF_ERROR(validate(options));
+  const auto ticket = state.admission->enter({options.client, 0}, Deadline::max(), cancelled);
+  if (!ticket) return tl::unexpected<Error>(ticket.error());
+  const int64_t begun_ns = monotonic_ns();
+  Question question{.request = state.new_request(),
+                    .tail_ids = options.question,
+                    .sampling = {},
+                    .ring = {},
+                    .scored_tokens = std::ssize(options.continuation),
+                    .score_detail = options.detail};
+  question.tail_ids.insert(question.tail_ids.end(), options.continuation.begin(),
+                           options.continuation.end());
+  if (!options.aligned.empty())
+    question.texts = state.aligned_texts(options.aligned, options.continuation);
+  Scoring scoring;
+  scoring.forced = state.prepared.forced;
+  scoring.question_ids = state.prepared.master_head;
+  scoring.question_ids.insert(scoring.question_ids.end(), options.question.begin(),
+                              options.question.end());
+  SUTURE_RETURN_IF_ERROR(state.score(std::move(question), cancelled, scoring));
+  scoring.seconds = seconds_since(begun_ns);
+  return scoring;
 }
 
 }  // namespace suture

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -73,6 +74,12 @@ struct Launch::State {
   Status score(const ScoreOptions& options, const std::vector<int32_t>& question,
                const std::string& continuation, uint64_t conversation,
                const std::atomic<bool>& cancelled, Scoring& scoring);
+  // Runs the request and adds what it says of its last tokens.
+  Status score(Question question, const std::atomic<bool>& cancelled, Scoring& scoring);
+  // For each aligned slave: `question` in place of the request's, between the master's head and
+  // what is scored.
+  std::vector<RequestText> aligned_texts(const std::vector<int32_t>& question,
+                                         std::span<const int32_t> scored) const;
   void remember(uint64_t conversation, Tail tail, const Answer& answer, std::string_view more_text);
 };
 

@@ -115,6 +115,14 @@ struct SourceLink {
   }
 };
 
+// What is told of each scored token beside how likely it is.
+struct ScoreDetail {
+  int32_t top = 0;                    // the so many most likely tokens in its place
+  std::vector<int32_t> watched = {};  // [scored tokens][n] tokens, told how likely they are there
+
+  bool operator==(const ScoreDetail&) const = default;
+};
+
 struct GenerateRequest {
   uint64_t request = 0;
   uint64_t head_key = 0;  // a stream read before, whose first entries are forked; 0 = none
@@ -141,12 +149,17 @@ struct GenerateRequest {
   // Mode "transfer": all of the text, of which token_ids leaves out what is transferred. The master
   // reads it itself if the slave is lost. Empty in any other mode.
   std::vector<int32_t> whole_ids = {};
+  ScoreDetail score_detail = {};
 };
 
-// How likely the model found a token that was given.
+// How likely the model found a token that was given. Logarithms are ln p, as bit patterns of
+// float32 as in SourceLink.
 struct TokenScore {
-  uint32_t logprob_bits = 0;  // ln p as bit pattern of float32, as in SourceLink
-  bool best = false;          // no other token is more likely
+  uint32_t logprob_bits = 0;
+  bool best = false;                        // no other token is more likely
+  std::vector<int32_t> top = {};            // as ScoreDetail asks for; most likely first
+  std::vector<uint32_t> top_bits = {};      // [top]
+  std::vector<uint32_t> watched_bits = {};  // of this place's watched tokens
 
   float logprob() const { return std::bit_cast<float>(logprob_bits); }
   bool operator==(const TokenScore&) const = default;
@@ -206,9 +219,10 @@ auto inspect(Inspector& f, Joined& x) {
 }
 template <typename Inspector>
 auto inspect(Inspector& f, ProcessFigures& x) {
-  return f(x.name, x.role, x.prompt_tokens, x.reused_tokens, x.prefill_seconds, x.decoded_tokens,
-           x.decode_seconds, x.bus_waits, x.bus_wait_seconds, x.kv_bytes_published, x.kv_bytes_read,
-           x.resident_bytes, x.lazily_built);
+  return f(x.name, x.role, x.prompt_tokens, x.reused_tokens, x.prefill_seconds,
+           x.projection_seconds, x.decoded_tokens, x.decode_seconds, x.bus_waits,
+           x.bus_wait_seconds, x.kv_bytes_published, x.kv_bytes_read, x.resident_bytes,
+           x.lazily_built);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, TraceSpan& x) {
@@ -254,14 +268,19 @@ auto inspect(Inspector& f, SourceLink& x) {
            x.other_vocabulary, x.projected);
 }
 template <typename Inspector>
+auto inspect(Inspector& f, ScoreDetail& x) {
+  return f(x.top, x.watched);
+}
+template <typename Inspector>
 auto inspect(Inspector& f, GenerateRequest& x) {
   return f(x.request, x.head_key, x.head_entries, x.token_ids, x.answers, x.own,
            x.first_new_position, x.stitch_end, x.sources, x.max_tokens, x.end_ids, x.sampling,
-           x.ring, x.generated, x.attempt, x.keep_key, x.scored_tokens, x.watch, x.whole_ids);
+           x.ring, x.generated, x.attempt, x.keep_key, x.scored_tokens, x.watch, x.whole_ids,
+           x.score_detail);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, TokenScore& x) {
-  return f(x.logprob_bits, x.best);
+  return f(x.logprob_bits, x.best, x.top, x.top_bits, x.watched_bits);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, Degraded& x) {

@@ -59,6 +59,7 @@ TEST(MessagesTest, AGenerateRequestComesBackAsItWasSent) {
   request.scored_tokens = 3;
   request.watch = {true, {"m", "slave"}, {"word", ""}, {{1, 1, 5, 1ll << 40}}};
   request.whole_ids = {1, 2, 3, -1};
+  request.score_detail = {.top = 2, .watched = {9, 8, 7}};
 
   const GenerateRequest back = carried(request);
   EXPECT_EQ(back.token_ids, request.token_ids);
@@ -94,6 +95,7 @@ TEST(MessagesTest, AGenerateRequestComesBackAsItWasSent) {
   EXPECT_EQ(back.watch.entries[0].reader, 1);
   EXPECT_EQ(back.watch.entries[0].begin, 5);
   EXPECT_EQ(back.watch.entries[0].end, 1ll << 40);
+  EXPECT_EQ(back.score_detail, request.score_detail);
   EXPECT_EQ(back.ring, "answer/7");
 }
 
@@ -105,7 +107,11 @@ TEST(MessagesTest, WhatAModelSendsBackComesThroughWhole) {
   done.figures = {.name = "m", .role = "master", .prompt_tokens = 9, .prefill_seconds = 0.25};
   done.degraded = {{"slave", 12, "process exited"}};
   done.spans = {{"m", "decode", 1'000'000'000'000, 5}};
-  done.scores = {{std::bit_cast<uint32_t>(-std::numeric_limits<float>::infinity()), true}};
+  done.scores = {{std::bit_cast<uint32_t>(-std::numeric_limits<float>::infinity()),
+                  true,
+                  {7, 2},
+                  {1, 2},
+                  {3}}};
   done.attention = {5, {"m", "s"}, {}, 1, {std::bit_cast<uint32_t>(0.25f), 0x7fc00000u}};
   const GenerateDone back = carried(done);
   EXPECT_EQ(back.outcome.status().error().message(), done.outcome.status().error().message());

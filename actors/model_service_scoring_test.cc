@@ -2,8 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <functional>
+#include <numeric>
 #include <span>
+#include <vector>
 
 #include "actors/test_model_service.h"
 
@@ -19,6 +23,7 @@ class ModelServiceScoringTest : public ModelServiceTest {
     scoring.scored_tokens = scored;
     return scoring;
   }
+  static size_t at(int32_t id) { return static_cast<size_t>(id); }
 };
 
 // By the definition, from the logits of every row of the text.
@@ -54,6 +59,47 @@ TEST_F(ModelServiceScoringTest, AGivenContinuationIsScored) {
     EXPECT_EQ(done.figures.decoded_tokens, 0);
   }
   EXPECT_TRUE(std::ranges::count(best, true) < std::ssize(best));
+}
+
+// By the definition, from the logits of the row before each scored token.
+TEST_F(ModelServiceScoringTest, TheBestTokensAndTheWatchedOnesComeWithEachScore) {
+  const auto model = LanguageModel::load(kTiny, {}).value();
+  const auto cache = model->make_cache(64).value();
+  std::vector<std::vector<double>> rows;  // [rows][vocab] ln p
+  PrefillArgs args;
+  args.token_ids = prompt_;
+  args.cache = cache.get();
+  args.on_logits = [&](int64_t, const float* logits) -> Status {
+    const std::span<const float> all(logits, static_cast<size_t>(model->config().vocab_size));
+    double sum = 0;
+    for (const float logit : all) sum += std::exp(static_cast<double>(logit));
+    auto& row = rows.emplace_back();
+    for (const float logit : all) row.push_back(logit - std::log(sum));
+    return {};
+  };
+  ASSERT_TRUE(model->prefill(args));
+
+  GenerateRequest request = scoring(3);
+  request.score_detail = {.top = 5, .watched = {0, 7, 1, 1, 2, 30}};
+  const GenerateDone done = generate(request).get();
+  ASSERT_FALSE(done.outcome.failed) << done.outcome.what;
+  ASSERT_EQ(done.scores.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    const std::vector<double>& row = rows[rows.size() - 4 + i];
+    std::vector<int32_t> order(row.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, std::greater{}, [&](int32_t id) { return row[at(id)]; });
+    order.resize(5);
+    const TokenScore& score = done.scores[i];
+    EXPECT_EQ(score.top, order);
+    ASSERT_EQ(score.top_bits.size(), 5u);
+    for (size_t k = 0; k < 5; ++k)
+      EXPECT_NEAR(std::bit_cast<float>(score.top_bits[k]), row[at(order[k])], 1e-5);
+    ASSERT_EQ(score.watched_bits.size(), 2u);
+    for (size_t k = 0; k < 2; ++k)
+      EXPECT_NEAR(std::bit_cast<float>(score.watched_bits[k]),
+                  row[at(request.score_detail.watched[2 * i + k])], 1e-5);
+  }
 }
 
 TEST_F(ModelServiceScoringTest, ScoresAreTheSameAfterAKeptTextAndBesideASilentSlave) {
@@ -101,6 +147,13 @@ TEST_F(ModelServiceScoringTest, ScoringThatCannotBeIsRefused) {
   late.head_key = 60;
   late.head_entries = std::ssize(prompt_) - 3;  // the row before them would be missing
   EXPECT_EQ(generate(late).get().outcome.code, ErrorCode::kInvalidArgument);
+  for (const ScoreDetail& detail :
+       {ScoreDetail{.top = -1}, ScoreDetail{.top = 257}, ScoreDetail{.watched = {1, 2}},
+        ScoreDetail{.watched = {1, 2, -1}}, ScoreDetail{.watched = {1, 2, 1 << 20}}}) {
+    GenerateRequest detailed = scoring(3);
+    detailed.score_detail = detail;
+    EXPECT_EQ(generate(detailed).get().outcome.code, ErrorCode::kInvalidArgument);
+  }
   GenerateRequest no_ring = request(prompt_, 4);
   no_ring.ring.clear();
   EXPECT_EQ(generate(no_ring).get().outcome.code, ErrorCode::kInvalidArgument);

@@ -65,7 +65,10 @@ DecodeItem StreamReading::row() {
 // What has been computed, as the master's kind.
 Status StreamReading::map_rows() {
   if (!stream_->projected) return {};
-  return stream_->projected->extend(*stream_->cache, stream_->alignment.get());
+  const int64_t start_ns = monotonic_ns();
+  SUTURE_RETURN_IF_ERROR(stream_->projected->extend(*stream_->cache, stream_->alignment.get()));
+  if (!ring_) figures_.projection_seconds += seconds_since(start_ns);
+  return {};
 }
 
 void StreamReading::take_row(const Result<const float*>& logits, int64_t start_ns) {

@@ -7,6 +7,8 @@
 namespace suture {
 namespace {
 
+constexpr int64_t kTop = 20;
+
 // What follows the prompt whose last row has these logits.
 Result<std::vector<int32_t>> decode_greedily(LanguageModel& model, KvCache& cache,
                                              LogitsReader& reader, int32_t first, int64_t count) {
@@ -42,7 +44,7 @@ Result<Score> score(LanguageModel& model, KvCache& cache, std::span<const int32_
     return {};
   };
   SUTURE_ASSIGN_OR_RETURN(const float* last, model.prefill(args));
-  SUTURE_ASSIGN_OR_RETURN(result.top, reader.top(last, LogitsReader::kTop));
+  SUTURE_ASSIGN_OR_RETURN(result.top, reader.top(last, kTop));
   const double sum = std::accumulate(result.token_nll.begin(), result.token_nll.end(), 0.0);
   if (!result.token_nll.empty()) result.mean_nll = sum / std::size(result.token_nll);
   if (greedy > 0) {

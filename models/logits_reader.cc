@@ -10,8 +10,8 @@ namespace suture {
 Result<LogitsReader> LogitsReader::create(Device& device, Stream& stream, int64_t vocab_size) {
   LogitsReader reader(stream, vocab_size);
   SUTURE_ASSIGN_OR_RETURN(reader.value_, device.allocate(sizeof(float)));
-  SUTURE_ASSIGN_OR_RETURN(reader.ids_, device.allocate(kTop * sizeof(int32_t)));
-  SUTURE_ASSIGN_OR_RETURN(reader.logits_, device.allocate(kTop * sizeof(float)));
+  SUTURE_ASSIGN_OR_RETURN(reader.ids_, device.allocate(kMostTop * sizeof(int32_t)));
+  SUTURE_ASSIGN_OR_RETURN(reader.logits_, device.allocate(kMostTop * sizeof(float)));
   return reader;
 }
 
@@ -34,11 +34,11 @@ Result<float> LogitsReader::read(const float* device_value) {
 }
 
 Result<std::vector<std::pair<int32_t, float>>> LogitsReader::top(const float* logits, int64_t k) {
-  k = std::min({k, kTop, vocab_size_});
+  k = std::min({k, kMostTop, vocab_size_});
   SUTURE_RETURN_IF_ERROR(
       top_k(*stream_, logits, vocab_size_, k, ids_->as<int32_t>(), logits_->as<float>()));
-  std::array<int32_t, kTop> ids{};
-  std::array<float, kTop> values{};
+  std::array<int32_t, kMostTop> ids{};
+  std::array<float, kMostTop> values{};
   SUTURE_RETURN_IF_ERROR(copy(std::span<int32_t>(ids), ids_->as<int32_t>()));
   SUTURE_RETURN_IF_ERROR(copy(std::span<float>(values), logits_->as<float>()));
   std::vector<std::pair<int32_t, float>> best;

@@ -14,7 +14,7 @@ namespace suture {
 
 class LogitsReader {
  public:
-  static constexpr int64_t kTop = 20;
+  static constexpr int64_t kMostTop = 256;
 
   // Of rows [vocab_size]. Both must outlive the reader.
   static Result<LogitsReader> create(Device& device, Stream& stream, int64_t vocab_size);
@@ -22,7 +22,7 @@ class LogitsReader {
   // ln of the sum of exp(logit).
   Result<float> log_sum_exp(const float* logits);
   Result<float> read(const float* device_value);
-  // The k best with their logits, best first; at most kTop.
+  // The k best with their logits, best first; at most kMostTop.
   Result<std::vector<std::pair<int32_t, float>>> top(const float* logits, int64_t k);
 
  private:
@@ -34,8 +34,8 @@ class LogitsReader {
   Stream* stream_;
   int64_t vocab_size_;
   std::unique_ptr<Buffer> value_;   // [1] float
-  std::unique_ptr<Buffer> ids_;     // [kTop] int32
-  std::unique_ptr<Buffer> logits_;  // [kTop] float
+  std::unique_ptr<Buffer> ids_;     // [kMostTop] int32
+  std::unique_ptr<Buffer> logits_;  // [kMostTop] float
 };
 
 }  // namespace suture

@@ -1,6 +1,7 @@
 // Continuations scored through a launch, and texts that slaves read for one request.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "actors/launch.h"
@@ -45,6 +46,12 @@ class ScoringTest : public testing::Test {
     EXPECT_TRUE(scored.has_value()) << scored.error().message();
     EXPECT_TRUE(scored && scored->degraded.empty());
     return scored.value_or(Scoring());
+  }
+  // What follows the head, which is the system turn and the start of the question's.
+  static std::vector<int32_t> tail_ids(const Scoring& scoring) {
+    const std::vector<int32_t> question = {'w', 'h', 'y', ' ', 's', 'o'};
+    const auto begin = std::ranges::search(scoring.question_ids, question).begin();
+    return {begin, scoring.question_ids.end()};
   }
   static std::vector<int32_t> answer(Launch& launch, const SlaveTexts& texts = {}) {
     AskOptions options{.text = "why so", .max_tokens = 16, .sampling = {}, .slave_texts = texts};
@@ -120,6 +127,56 @@ TEST_F(ScoringTest, AnAlignedSlaveCanReadAnotherText) {
   EXPECT_NE(logprobs(score(*launch, {.aligned_text = "how far is it"})), own);
   EXPECT_EQ(answer(*launch, {.aligned_text = "why so"}), answer(*launch));
   EXPECT_NE(answer(*launch, {.aligned_text = "how far is it"}), answer(*launch));
+}
+
+// A text cut at a token is the same text, and a chat's turns are tokens like others.
+TEST_F(ScoringTest, TokensAreScoredLikeTheTextTheyAreOf) {
+  const auto launch = start("fusion = { gain = 0 }", twin_);
+  const Scoring text = score(*launch);
+  const auto head = std::ssize(text.question_ids) - std::ssize(tail_ids(text));
+  TokenScoreOptions options{.question = tail_ids(text), .continuation = {}};
+  for (const ScoredToken& token : text.continuations[1].tokens)
+    options.continuation.push_back(token.id);
+  options.detail.top = 3;
+  options.detail.watched = options.continuation;
+  const std::atomic<bool> cancelled = false;
+  const auto scored = launch->score(options, cancelled);
+  ASSERT_TRUE(scored) << scored.error().message();
+  EXPECT_EQ(scored->question_ids, text.question_ids);
+  EXPECT_GT(head, 0);
+  ASSERT_EQ(scored->continuations.size(), 1u);
+  EXPECT_EQ(logprobs(scored->continuations[0]), logprobs(text.continuations[1]));
+  for (const ScoredToken& token : scored->continuations[0].tokens) {
+    ASSERT_EQ(token.top.size(), 3u);
+    EXPECT_GE(token.top[0].logprob, token.top[1].logprob);
+    EXPECT_EQ(token.best, token.top[0].id == token.id);
+    EXPECT_EQ(token.watched, std::vector<float>{token.logprob});
+  }
+  options.aligned = options.question;
+  EXPECT_EQ(logprobs(*launch->score(options, cancelled)), logprobs(*scored));
+  std::ranges::reverse(options.aligned);
+  EXPECT_NE(logprobs(*launch->score(options, cancelled)), logprobs(*scored));
+}
+
+TEST_F(ScoringTest, TokensThatCannotBeScoredAreRefused) {
+  const auto launch = start("", twin_);
+  const std::atomic<bool> cancelled = false;
+  const auto refused = [&](const TokenScoreOptions& options) {
+    const auto scored = launch->score(options, cancelled);
+    return scored ? std::string() : scored.error().message();
+  };
+  EXPECT_NE(refused({.question = {1}, .continuation = {}}).find("empty"), std::string::npos);
+  EXPECT_NE(
+      refused({.question = {1}, .continuation = {2}, .aligned = {1, 2}}).find("2 tokens for 1"),
+      std::string::npos);
+  EXPECT_NE(refused({.question = {1}, .continuation = {2, 3}, .detail = {.watched = {1}}})
+                .find("1 watched"),
+            std::string::npos);
+  EXPECT_NE(refused({.question = {1}, .continuation = {2, 3}, .detail = {.top = 1000}})
+                .find("at most 256"),
+            std::string::npos);
+  EXPECT_NE(refused({.question = {1}, .continuation = {1 << 30}}), "");
+  EXPECT_EQ(refused({.question = {}, .continuation = {2}}), "");  // after the master's head
 }
 
 TEST_F(ScoringTest, WhatCannotBeScoredIsRefusedByName) {
