@@ -159,6 +159,27 @@ void judge_evidence(const std::optional<ProjectorEvidence>& evidence,
   if (!is_content) objections.push_back("by its own evidence another text's rows serve as well");
 }
 
+Result<std::vector<std::string>> side_objections(const Projector& projector,
+                                                 const ProjectorSide& source,
+                                                 const ProjectorSide& target) {
+  SUTURE_RETURN_IF_ERROR(check_same_shape(projector.source, source, "source"));
+  SUTURE_RETURN_IF_ERROR(check_same_shape(projector.target, target, "target"));
+  std::vector<std::string> objections;
+  compare_side(projector.source, source, "source", objections);
+  compare_side(projector.target, target, "target", objections);
+  return objections;
+}
+
+// The objections, if they are overridden.
+Result<std::vector<std::string>> judge(std::vector<std::string> objections, bool force) {
+  if (force || objections.empty()) return objections;
+  std::string what = "the projector is refused: " + objections.front();
+  for (size_t i = 1; i < objections.size(); ++i) what += "; " + objections[i];
+  return fail(ErrorCode::kIncompatible, std::move(what), "projector",
+              "fit one for these models (suture fit) and measure it (suture transfer), or force it "
+              "(force = true, --force)");
+}
+
 }  // namespace
 
 ProjectorSide projector_side(std::string model, std::string fingerprint,
@@ -209,18 +230,16 @@ Status validate(const Projector& projector) {
 Result<std::vector<std::string>> check_projector(const Projector& projector,
                                                  const ProjectorSide& source,
                                                  const ProjectorSide& target, bool force) {
-  SUTURE_RETURN_IF_ERROR(check_same_shape(projector.source, source, "source"));
-  SUTURE_RETURN_IF_ERROR(check_same_shape(projector.target, target, "target"));
-  std::vector<std::string> objections;
-  compare_side(projector.source, source, "source", objections);
-  compare_side(projector.target, target, "target", objections);
+  SUTURE_ASSIGN_OR_RETURN(auto objections, side_objections(projector, source, target));
   judge_evidence(projector.evidence, objections);
-  if (force || objections.empty()) return objections;
-  std::string what = "the projector is refused: " + objections.front();
-  for (size_t i = 1; i < objections.size(); ++i) what += "; " + objections[i];
-  return fail(ErrorCode::kIncompatible, std::move(what), "projector",
-              "fit one for these models (suture fit) and measure it (suture transfer), or force it "
-              "(force = true, --force)");
+  return judge(std::move(objections), force);
+}
+
+Result<std::vector<std::string>> check_projector_sides(const Projector& projector,
+                                                       const ProjectorSide& source,
+                                                       const ProjectorSide& target, bool force) {
+  SUTURE_ASSIGN_OR_RETURN(auto objections, side_objections(projector, source, target));
+  return judge(std::move(objections), force);
 }
 
 Status check_one_rope_epoch(const ProjectorSide& side, int64_t longest) {

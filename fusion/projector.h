@@ -161,6 +161,11 @@ Result<std::vector<std::string>> check_projector(const Projector& projector,
                                                  const ProjectorSide& source,
                                                  const ProjectorSide& target, bool force);
 
+// The same without its evidence: for whoever measures that.
+Result<std::vector<std::string>> check_projector_sides(const Projector& projector,
+                                                       const ProjectorSide& source,
+                                                       const ProjectorSide& target, bool force);
+
 // kIncompatible, with the remedy, if texts of up to `longest` tokens have rows of several RoPE
 // epochs in the model: a projector maps rows of one.
 Status check_one_rope_epoch(const ProjectorSide& side, int64_t longest);

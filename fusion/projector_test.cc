@@ -31,6 +31,18 @@ class ProjectorTest : public testing::Test {
   ProjectorSide target_ = projector_.target;
 };
 
+TEST_F(ProjectorTest, WhoMeasuresTheEvidenceNeedsNone) {
+  projector_.evidence.reset();
+  EXPECT_FALSE(check(false));
+  EXPECT_TRUE(check_projector_sides(projector_, source_, target_, false));
+  source_.kv.model_fingerprint = "other weights";
+  const auto sides = check_projector_sides(projector_, source_, target_, false);
+  ASSERT_FALSE(sides);
+  EXPECT_EQ(sides.error().code, ErrorCode::kIncompatible);
+  EXPECT_EQ(check_projector_sides(projector_, source_, target_, true)->size(), 1u);
+  EXPECT_EQ(check(true)->size(), 2u);
+}
+
 TEST_F(ProjectorTest, SideSaysWhatStreamsOfTheModelSay) {
   const ProjectorSide side = projector_side("name", "print", "words", small_source());
   EXPECT_EQ(side.kv.model_fingerprint, "print");

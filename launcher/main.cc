@@ -29,6 +29,7 @@
 #include "launcher/command_score.h"
 #include "launcher/command_tokenize.h"
 #include "launcher/command_top.h"
+#include "launcher/command_transfer.h"
 #include "launcher/command_worker.h"
 #include "launcher/nearest.h"
 
@@ -55,6 +56,7 @@ void add_commands(CLI::App& app, CommandContext& context) {
   add_bench_command(app, context);
   add_eval_command(app, context);
   add_fit_command(app, context);
+  add_transfer_command(app, context);
   add_doctor_command(app, context);
   add_worker_command(app, context);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -14,6 +15,7 @@ namespace {
 
 constexpr double kNormal975 = 1.959963984540054;  // 97.5 % quantile of the normal distribution
 constexpr size_t kMostTossedExactly = 20;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // 128 random bits for each counter.
 std::array<uint32_t, 4> draw(uint64_t seed, uint64_t round, uint64_t step) {
@@ -22,15 +24,20 @@ std::array<uint32_t, 4> draw(uint64_t seed, uint64_t round, uint64_t step) {
                         {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
 }
 
-// Mean of as many values drawn with replacement.
+// Calls take(index) for as many of `n` items, drawn with replacement.
+template <typename Take>
+void resample(size_t n, uint64_t seed, uint64_t round, Take take) {
+  std::array<uint32_t, 4> bits{};
+  for (size_t i = 0; i < n; ++i) {
+    if (i % bits.size() == 0) bits = draw(seed, round, i / bits.size());
+    // Scaling 32 bits by n favours no item by more than n / 2^32.
+    take((uint64_t{bits[i % bits.size()]} * n) >> 32);
+  }
+}
+
 double resampled_mean(std::span<const double> values, uint64_t seed, uint64_t round) {
   double sum = 0;
-  std::array<uint32_t, 4> bits{};
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (i % bits.size() == 0) bits = draw(seed, round, i / bits.size());
-    // Scaling 32 bits by n favours no value by more than n / 2^32.
-    sum += values[(uint64_t{bits[i % bits.size()]} * values.size()) >> 32];
-  }
+  resample(values.size(), seed, round, [&](size_t i) { sum += values[i]; });
   return sum / static_cast<double>(values.size());
 }
 
@@ -94,6 +101,24 @@ Interval bootstrap_interval(std::span<const double> values, uint64_t seed, int r
     means.push_back(resampled_mean(values, seed, static_cast<uint64_t>(round)));
   std::ranges::sort(means);
   return {quantile(means, 0.025), quantile(means, 0.975)};
+}
+
+Interval bootstrap_ratio_interval(std::span<const double> parts, std::span<const double> wholes,
+                                  uint64_t seed, int rounds) {
+  SUTURE_CHECK(rounds > 0, "{} rounds", rounds);
+  SUTURE_CHECK(parts.size() == wholes.size(), "{} of {}", parts.size(), wholes.size());
+  if (parts.empty()) return {};
+  std::vector<double> ratios;
+  for (int round = 0; round < rounds; ++round) {
+    double part = 0, whole = 0;
+    resample(parts.size(), seed, static_cast<uint64_t>(round), [&](size_t i) {
+      part += parts[i];
+      whole += wholes[i];
+    });
+    ratios.push_back(whole > 0 ? part / whole : std::copysign(kInfinity, part));
+  }
+  std::ranges::sort(ratios);
+  return {quantile(ratios, 0.025), quantile(ratios, 0.975)};
 }
 
 double mcnemar_exact(const PairedCounts& counts) {

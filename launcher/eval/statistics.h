@@ -18,6 +18,11 @@ Interval wilson_interval(int64_t successes, int64_t n);
 // replacement (percentile bootstrap). Draws depend on the seed only. [0, 0] without values.
 Interval bootstrap_interval(std::span<const double> values, uint64_t seed, int rounds = 10'000);
 
+// The same of sum(parts) / sum(wholes), both of the same items. Not finite where too many
+// samples' wholes add up to nothing.
+Interval bootstrap_ratio_interval(std::span<const double> parts, std::span<const double> wholes,
+                                  uint64_t seed, int rounds = 10'000);
+
 // Pairs of right and wrong answers to the same items by two arms.
 struct PairedCounts {
   int64_t both = 0;

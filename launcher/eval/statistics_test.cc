@@ -50,6 +50,21 @@ TEST(StatisticsTest, BootstrapDependsOnItsSeedOnly) {
   EXPECT_EQ(bootstrap_interval(one, 1, 10).low, 2.5);
 }
 
+// Of equal wholes the ratio is a mean; wholes that weigh more count more.
+TEST(StatisticsTest, RatiosAreResampledTogether) {
+  const std::vector<double> parts = {1.5, 2.25, 9, -3, 4, 7.5, 0.125};
+  const Interval mean = bootstrap_interval(parts, 7);
+  const Interval ratio = bootstrap_ratio_interval(parts, std::vector<double>(7, 2.0), 7);
+  EXPECT_NEAR(ratio.low, mean.low / 2, 1e-12);
+  EXPECT_NEAR(ratio.high, mean.high / 2, 1e-12);
+  const Interval same = bootstrap_ratio_interval(std::vector{3.0, 12.0}, std::vector{1.0, 4.0}, 7);
+  EXPECT_DOUBLE_EQ(same.low, 3);
+  EXPECT_DOUBLE_EQ(same.high, 3);
+  const Interval nothing = bootstrap_ratio_interval(std::vector{1.0}, std::vector{0.0}, 7);
+  EXPECT_FALSE(std::isfinite(nothing.high));
+  EXPECT_EQ(bootstrap_ratio_interval({}, {}, 1).high, 0);
+}
+
 // Computed with exact fractions.
 TEST(StatisticsTest, McNemarIsTheExactBinomial) {
   EXPECT_DOUBLE_EQ(mcnemar_exact({50, 1, 9, 40}), 0.021484375);
