@@ -126,6 +126,8 @@ TEST_F(TransferBenchmarkTest, WhatWasMeasuredIsTheProjectorsEvidence) {
   EXPECT_EQ(context.at("n"), 3);
   EXPECT_GT(context.at("projection_s"), 0);
   EXPECT_NE(context.at("nll").at("transferred"), context.at("nll").at("self"));
+  EXPECT_NE(context.at("nll").at("transferred"), context.at("nll").at("text_only"));
+  EXPECT_NE(context.at("nll").at("transferred"), context.at("nll").at("other_text"));
   const auto evidence = read_projector(path)->evidence;
   ASSERT_TRUE(evidence);
   EXPECT_EQ(evidence->sink, 2);

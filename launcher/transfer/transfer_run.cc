@@ -52,8 +52,9 @@ ArmScore arm_score(const std::vector<ScoredToken>& tokens, const Reference& refe
     score.nll -= tokens[i].logprob / n;
     score.kl += divergence(std::span(reference.log_p).subspan(i * k, k), tokens[i].watched) / n;
     score.consistency -= tokens[i].watched.front() / n;
-    if (tokens[i].top.front().id == reference.best[i]) score.top1 += 1 / n;
+    if (tokens[i].top.front().id == reference.best[i]) score.top1 += 1;
   }
+  score.top1 /= n;
   return score;
 }
 
