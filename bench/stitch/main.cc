@@ -1,5 +1,5 @@
-// stitch_bench: a model stitched to itself, in the processes that a launch makes, against itself
-// alone.
+// stitch_bench: a model stitched to itself, or to another one through a projector, in the processes
+// that a launch makes, against itself alone.
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
@@ -22,6 +22,8 @@ namespace fs = std::filesystem;
 
 struct Options {
   std::string model = "qwen2.5-coder-1.5b-instruct";
+  std::string slave;      // empty = the same model
+  std::string projector;  // empty = none
   std::string program;
   int64_t tokens = 1024;
   int64_t generated = 64;
@@ -62,6 +64,11 @@ Result<Launches> start(const Options& options, const fs::path& folder) {
   SUTURE_ASSIGN_OR_RETURN(const std::vector<int> cores, first_cores(2));
   PinnedLaunchSpec spec;
   spec.model = model;
+  if (!options.slave.empty()) {
+    SUTURE_ASSIGN_OR_RETURN(const fs::path slave, resolve_model(options.slave));
+    spec.slave = slave;
+  }
+  if (!options.projector.empty()) spec.projector = fs::absolute(options.projector);
   spec.program = options.program;
   spec.folder = folder;
   spec.max_tokens = 2 * options.tokens + options.generated;
@@ -110,6 +117,7 @@ Result<StitchFigures> run(const Options& options) {
     SUTURE_RETURN_IF_ERROR(launch->end());
   StitchFigures figures = stitch_figures(rounds);
   figures.model = options.model;
+  figures.slave = options.slave.empty() ? options.model : options.slave;
   figures.tokens = options.tokens;
   return figures;
 }
@@ -137,9 +145,12 @@ int main(int argc, char** argv) {
       (std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "suture")
           .string();
   CLI::App app("What it costs a master to be stitched to a slave that follows it");
-  app.add_option("--model", options.model,
-                 "Master and slave: name from `suture models list` or .gguf file")
+  app.add_option("--model", options.model, "Master: name from `suture models list` or .gguf file")
       ->capture_default_str();
+  app.add_option("--slave", options.slave, "Slave; by default the master's model");
+  app.add_option("--projector", options.projector,
+                 "File (`suture fit`) that maps the slave's rows: mode \"project\"")
+      ->check(CLI::ExistingFile);
   app.add_option("--suture", options.program, "The suture program")->capture_default_str();
   app.add_option("--tokens", options.tokens,
                  "Tokens of the master's own, and as many of the slave's")

@@ -43,13 +43,18 @@ std::string topology_of(const PinnedLaunchSpec& spec) {
       "[bus]\nmax_seq_len = {}\nmax_sequences = 2\n\n"
       "[[model]]\nname = \"{}\"\nrole = \"master\"\npath = \"{}\"\nthreads = 1\n",
       spec.max_tokens, kMaster, spec.model);
-  if (!spec.slave_gain.empty())
-    text += fmt::format(
-        "\n[[model]]\nname = \"follower\"\nrole = \"slave\"\npath = \"{}\"\nthreads = 1\n"
-        "on_failure = \"fail\"\n"
-        "fusion = {{ mode = \"concat\", position = \"aligned\", lag = 1, gain = {} }}\n",
-        spec.model, spec.slave_gain);
-  return text;
+  if (spec.slave_gain.empty()) return text;
+  // How good a projector is does not matter to how long it takes.
+  const std::string mode =
+      spec.projector.empty()
+          ? R"(mode = "concat")"
+          : fmt::format(R"(mode = "project", projector = "{}", force = true)", spec.projector);
+  return text +
+         fmt::format(
+             "\n[[model]]\nname = \"follower\"\nrole = \"slave\"\npath = \"{}\"\nthreads = 1\n"
+             "on_failure = \"fail\"\n"
+             "fusion = {{ {}, position = \"aligned\", lag = 1, gain = {} }}\n",
+             spec.slave.empty() ? spec.model : spec.slave, mode, spec.slave_gain);
 }
 
 Result<PinnedLaunch> PinnedLaunch::start(const PinnedLaunchSpec& spec) {

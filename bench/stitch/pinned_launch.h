@@ -17,6 +17,8 @@ struct PinnedLaunchSpec {
   std::filesystem::path folder;   // for the topology file
   std::string name;
   std::string slave_gain;  // "0", "-inf" of a slave that follows the master; empty = no slave
+  std::string slave;       // its model; empty = the master's
+  std::string projector;   // file that maps its rows; empty = they are taken as they are
   int64_t max_tokens = 0;  // own, prompt and answer
   int master_core = 0;
   int other_core = 1;

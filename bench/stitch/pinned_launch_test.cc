@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 
+#include "base/test_folder.h"
 #include "launcher/topology.h"
 
 namespace suture {
@@ -37,6 +39,25 @@ TEST(PinnedLaunchTest, AFollowerHasTheMastersModelAndLagsByOne) {
   EXPECT_EQ(follower.fusion.gain, 0);
   EXPECT_EQ(follower.on_failure, OnFailure::kFail);
   EXPECT_EQ(launch_of("-inf").models[1].fusion.gain, -INFINITY);
+}
+
+TEST(PinnedLaunchTest, ASlaveOfAnotherModelComesWithItsProjector) {
+  const TestFolder folder;
+  const std::string projector = folder.write("p.suture", "only its place is looked at").string();
+  const PinnedLaunchSpec spec{.model = "/models/large.gguf",
+                              .program = {},
+                              .folder = {},
+                              .name = {},
+                              .slave_gain = "0",
+                              .slave = "/models/small.gguf",
+                              .projector = projector,
+                              .max_tokens = 2112};
+  const LaunchSpec launch = parse_topology(topology_of(spec), "stitch.toml").value();
+  const ModelSpec& follower = launch.models[1];
+  EXPECT_EQ(follower.path_text, "/models/small.gguf");
+  EXPECT_EQ(follower.fusion.mode, FusionMode::kProject);
+  EXPECT_EQ(follower.fusion.projector.string(), projector);
+  EXPECT_TRUE(follower.fusion.force);
 }
 
 }  // namespace

@@ -52,8 +52,8 @@ StitchFigures stitch_figures(const std::vector<StitchRound>& rounds) {
 std::string stitch_table(const StitchFigures& f) {
   const std::string as_many = fmt::format("alone, {} own", 2 * f.tokens);
   const std::string alone = fmt::format("alone, {} own", f.tokens);
-  return fmt::format("{} stitched to itself, one thread each; medians of {} rounds\n", f.model,
-                     f.stitched_tok_s.count) +
+  return fmt::format("{} stitched to {}, one thread each; medians of {} rounds\n", f.model,
+                     f.slave == f.model ? "itself" : f.slave, f.stitched_tok_s.count) +
          row(as_many, f.alone_as_many_tok_s) + row(alone, f.alone_tok_s) +
          row_with(fmt::format("stitched, {0} own and {0} foreign", f.tokens), f.stitched_tok_s,
                   as_many, f.overhead_as_many) +
@@ -65,6 +65,7 @@ std::string stitch_table(const StitchFigures& f) {
 
 nlohmann::json to_json(const StitchFigures& f) {
   return {{"model", f.model},
+          {"slave", f.slave},
           {"tokens", f.tokens},
           {"n", f.stitched_tok_s.count},
           {"stitched_tok_s", f.stitched_tok_s.median},

@@ -20,6 +20,7 @@ struct StitchRound {
 
 struct StitchFigures {
   std::string model;
+  std::string slave;   // its model
   int64_t tokens = 0;  // N
   Estimate stitched_tok_s;
   Estimate alone_as_many_tok_s;
