@@ -213,7 +213,8 @@ void add_fit_command(CLI::App& app, CommandContext& context) {
       ->check(CLI::Range(0.0, 1e6));
   fit->add_option("--tokens-per-text", flags->tokens, "Longer texts are cut")
       ->check(CLI::Range(int64_t{16}, int64_t{1} << 16));
-  fit->add_option("--max-texts", flags->max_texts, "Texts of that length at most, of all kinds alike; 0 is all")
+  fit->add_option("--max-texts", flags->max_texts,
+                  "Texts of that length at most, of all kinds alike; 0 is all")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 30));
   fit->add_option("--window", flags->window,
                   "Source layers that a target layer is made of: auto, all or a number");
