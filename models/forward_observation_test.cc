@@ -46,7 +46,8 @@ AttentionObservation observe(const ModelConfig& config, std::vector<ObservedRang
   observation.ranges = std::move(ranges);
   for (const ObservedRange& range : observation.ranges)
     observation.n_shares = std::max(observation.n_shares, range.share + 1);
-  observation.mass.resize(static_cast<size_t>(config.n_layers * observation.n_shares));
+  observation.mass.resize(static_cast<size_t>(config.n_layers) *
+                          static_cast<size_t>(observation.n_shares));
   return observation;
 }
 

@@ -57,9 +57,9 @@ class TransferRunTest : public testing::Test {
 
   // ln p of every token by launch; the most likely ones are 1 and 2, with 1/2 and 1/4.
   static Result<Scoring> rule(const std::string& launch, const TokenScoreOptions& options) {
-    static const std::map<std::string, float> kLogprobs = {
+    static const std::map<std::string, float> logprobs = {
         {"target alone", -1}, {"source alone", -3}, {"transferred", -1.5f}, {"text only", -2.25f}};
-    float logprob = kLogprobs.at(launch);
+    float logprob = logprobs.at(launch);
     if (launch == "target alone" && options.question == std::vector<int32_t>{77}) logprob = -4;
     if (!options.aligned.empty()) logprob = -2;
     Scoring scoring;
