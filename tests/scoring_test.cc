@@ -50,8 +50,8 @@ class ScoringTest : public testing::Test {
   // What follows the head, which is the system turn and the start of the question's.
   static std::vector<int32_t> tail_ids(const Scoring& scoring) {
     const std::vector<int32_t> question = {'w', 'h', 'y', ' ', 's', 'o'};
-    const auto begin = std::ranges::search(scoring.question_ids, question).begin();
-    return {begin, scoring.question_ids.end()};
+    const auto& ids = scoring.question_ids;
+    return {std::search(ids.begin(), ids.end(), question.begin(), question.end()), ids.end()};
   }
   static std::vector<int32_t> answer(Launch& launch, const SlaveTexts& texts = {}) {
     AskOptions options{.text = "why so", .max_tokens = 16, .sampling = {}, .slave_texts = texts};
