@@ -9,8 +9,7 @@
 
 #include "actors/prompt_builder.h"
 #include "base/test_folder.h"
-#include "models/test_text_model.h"
-#include "models/test_vocabulary.h"
+#include "models/test_models.h"
 #include "tests/test_mapped_rows.h"
 #include "tests/test_suture.h"
 #include "tests/test_text_launch.h"
@@ -26,19 +25,7 @@ constexpr float kGain = -0.5F;
 class ProjectSystemTest : public testing::Test {
  protected:
   ProjectSystemTest()
-      : master_(text_model({.vocabulary = make_chat_vocabulary({}), .n_layers = 4})),
-        other_(text_model({.vocabulary = make_chat_vocabulary({}),
-                           .n_layers = 3,
-                           .kv_heads = 4,
-                           .seed = 3,
-                           .theta = 5e5f,
-                           .pairing = RopePairing::kNeighbours,
-                           .half_precision = true})),
-        stranger_(
-            text_model({.vocabulary = make_chat_vocabulary({"t h", "th e", "i n", "o n", "e r"}),
-                        .n_layers = 3,
-                        .kv_heads = 1,
-                        .seed = 5})) {
+      : master_(mapping_master()), other_(mapped_slave()), stranger_(mapped_stranger()) {
     folder_.write("document.txt", kDocument);
   }
 

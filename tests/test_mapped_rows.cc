@@ -9,6 +9,8 @@
 #include "fusion/test_projector.h"
 #include "fusion/token_alignment.h"
 #include "models/logits_reader.h"
+#include "models/test_text_model.h"
+#include "models/test_vocabulary.h"
 
 namespace suture {
 
@@ -20,6 +22,27 @@ std::unique_ptr<LanguageModel> load_model(const std::filesystem::path& path) {
 
 std::unique_ptr<Tokenizer> tokenizer_of(const LanguageModel& model) {
   return Tokenizer::create(model.checkpoint().vocabulary().value()).value();
+}
+
+std::vector<std::byte> mapping_master() {
+  return text_model({.vocabulary = make_chat_vocabulary({}), .n_layers = 4});
+}
+
+std::vector<std::byte> mapped_slave() {
+  return text_model({.vocabulary = make_chat_vocabulary({}),
+                     .n_layers = 3,
+                     .kv_heads = 4,
+                     .seed = 3,
+                     .theta = 5e5f,
+                     .pairing = RopePairing::kNeighbours,
+                     .half_precision = true});
+}
+
+std::vector<std::byte> mapped_stranger() {
+  return text_model({.vocabulary = make_chat_vocabulary({"t h", "th e", "i n", "o n", "e r"}),
+                     .n_layers = 3,
+                     .kv_heads = 1,
+                     .seed = 5});
 }
 
 Projector make_random_projector(const std::filesystem::path& slave,

@@ -11,8 +11,7 @@
 #include "actors/launch.h"
 #include "base/test_folder.h"
 #include "fusion/projector_file.h"
-#include "models/test_text_model.h"
-#include "models/test_vocabulary.h"
+#include "models/test_models.h"
 #include "tests/test_mapped_rows.h"
 #include "tests/test_suture.h"
 #include "tests/test_text_launch.h"
@@ -31,19 +30,7 @@ std::vector<int32_t> part(const std::vector<int32_t>& ids, int64_t begin, int64_
 class TransferSystemTest : public testing::Test {
  protected:
   TransferSystemTest()
-      : master_(text_model({.vocabulary = make_chat_vocabulary({}), .n_layers = 4})),
-        reader_(text_model({.vocabulary = make_chat_vocabulary({}),
-                            .n_layers = 3,
-                            .kv_heads = 4,
-                            .seed = 3,
-                            .theta = 5e5f,
-                            .pairing = RopePairing::kNeighbours,
-                            .half_precision = true})),
-        stranger_(
-            text_model({.vocabulary = make_chat_vocabulary({"t h", "th e", "i n", "o n", "e r"}),
-                        .n_layers = 3,
-                        .kv_heads = 1,
-                        .seed = 5})) {}
+      : master_(mapping_master()), reader_(mapped_slave()), stranger_(mapped_stranger()) {}
 
   // A projector from the slave to the master, with random numbers, in the topology's folder.
   Projector make_projector(const TemporaryFile& slave) const {
