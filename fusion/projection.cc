@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -92,9 +93,18 @@ struct PlacedMaps {
   std::vector<const LinearMap*> inputs;  // one map of each input
   DeviceArray<float> plain;              // [max_rows][layers in use][source width]
   DeviceArray<float> x;                  // [max_rows][widest input], less its mean
-  DeviceArray<float> y;                  // [max_rows][target width]
+  DeviceArray<float> y;                  // [kMaxMatmulParts][max_rows][target width]
   static constexpr size_t kNone = SIZE_MAX;
   size_t in_x = kNone;  // the input that x holds of the rows read last
+  // The layers that y holds of these rows.
+  size_t first_in_y = 0;
+  size_t n_in_y = 0;
+
+  bool in_y(size_t layer) const { return layer - first_in_y < n_in_y; }
+  void forget() {
+    in_x = kNone;
+    n_in_y = 0;
+  }
 };
 
 }  // namespace
@@ -119,7 +129,8 @@ struct Projection::State {
       SUTURE_ASSIGN_OR_RETURN(maps->x,
                               DeviceArray<float>::create(device, rows * widest_input(projector())));
       SUTURE_ASSIGN_OR_RETURN(
-          maps->y, DeviceArray<float>::create(device, rows * projector().target.width()));
+          maps->y, DeviceArray<float>::create(
+                       device, int64_t{kMaxMatmulParts} * rows * projector().target.width()));
     }
     for (DeviceArray<int32_t>* list : {&entries, &source_positions, &target_positions}) {
       SUTURE_ASSIGN_OR_RETURN(*list, DeviceArray<int32_t>::create(device, rows));
@@ -153,36 +164,57 @@ struct Projection::State {
     return {};
   }
 
-  // y of one target layer: [n_rows][target width].
-  Status map_rows(PlacedMaps& maps, int32_t layer) {
-    const PlacedMap& map = maps.layers[static_cast<size_t>(layer)];
-    if (maps.in_x != map.input) {
-      SUTURE_RETURN_IF_ERROR(centre_groups(stream, {.x = maps.plain.data(),
-                                                    .n_rows = n_rows,
-                                                    .n_groups = std::ssize(used),
-                                                    .width = projector().source.width(),
-                                                    .groups = map.groups,
-                                                    .mean = map.mean,
-                                                    .out = maps.x.data()}));
-      maps.in_x = map.input;
-    }
-    SUTURE_RETURN_IF_ERROR(matmul(stream, MatmulArgs{.x = maps.x.data(),
-                                                     .w = map.weights,
-                                                     .out = maps.y.data(),
-                                                     .n_rows = n_rows,
-                                                     .path = path}));
-    return scale_shift(stream, {.x = maps.y.data(),
-                                .scale = map.gamma,
-                                .shift = map.beta,
-                                .n_rows = n_rows,
-                                .width = projector().target.width()});
+  Status centre(PlacedMaps& maps, const PlacedMap& map) {
+    if (maps.in_x == map.input) return {};
+    maps.in_x = map.input;
+    return centre_groups(stream, {.x = maps.plain.data(),
+                                  .n_rows = n_rows,
+                                  .n_groups = std::ssize(used),
+                                  .width = projector().source.width(),
+                                  .groups = map.groups,
+                                  .mean = map.mean,
+                                  .out = maps.x.data()});
   }
 
-  Status rotate_keys(int32_t layer) {
-    const Rotation rotation = target_rotations.at(layer, target_epoch);
+  // Mapped rows of a target layer in y: [n_rows][target width].
+  float* mapped(PlacedMaps& maps, size_t layer) const {
+    return maps.y.data() +
+           static_cast<int64_t>(layer - maps.first_in_y) * n_rows * projector().target.width();
+  }
+
+  // Makes `layer` one of those in y, and the next ones of the same input with it: what a product
+  // does to x is then done once for all.
+  Status map_rows(PlacedMaps& maps, size_t layer) {
+    if (maps.in_y(layer)) return {};
+    SUTURE_RETURN_IF_ERROR(centre(maps, maps.layers[layer]));
+    maps.first_in_y = layer;
+    std::array<MatmulPart, kMaxMatmulParts> parts;
+    size_t n = 0;
+    for (; n < parts.size() && layer + n < maps.layers.size(); ++n) {
+      const PlacedMap& map = maps.layers[layer + n];
+      if (map.input != maps.in_x) break;
+      parts[n] = {.w = map.weights, .out = mapped(maps, layer + n)};
+    }
+    SUTURE_RETURN_IF_ERROR(matmul(stream, MatmulGroupArgs{.x = maps.x.data(),
+                                                          .parts = std::span(parts).first(n),
+                                                          .n_rows = n_rows,
+                                                          .path = path}));
+    maps.n_in_y = n;
+    for (size_t i = layer; i < layer + n; ++i) {
+      SUTURE_RETURN_IF_ERROR(scale_shift(stream, {.x = mapped(maps, i),
+                                                  .scale = maps.layers[i].gamma,
+                                                  .shift = maps.layers[i].beta,
+                                                  .n_rows = n_rows,
+                                                  .width = projector().target.width()}));
+      if (&maps == &keys) SUTURE_RETURN_IF_ERROR(rotate_keys(i));
+    }
+    return {};
+  }
+
+  Status rotate_keys(size_t layer) {
+    const Rotation rotation = target_rotations.at(static_cast<int32_t>(layer), target_epoch);
     RopeArgs args;
-    args.x = keys.y.data();
-    args.out = keys.y.data();
+    args.x = args.out = mapped(keys, layer);
     args.positions = target_positions.data();
     args.frequencies = rotation.frequencies;
     args.attention_factor = rotation.attention_factor;
@@ -227,7 +259,8 @@ Result<std::unique_ptr<Projection>> Projection::create(Device& device, Stream& s
 
 uint64_t Projection::scratch_bytes(const Projector& projector, int64_t max_rows) {
   const int64_t floats = std::ssize(layers_in_use(projector)) * projector.source.width() +
-                         widest_input(projector) + projector.target.width();
+                         widest_input(projector) +
+                         int64_t{kMaxMatmulParts} * projector.target.width();
   constexpr int64_t kIntegers = 3;  // an entry and two positions
   return static_cast<uint64_t>(max_rows) * (2 * static_cast<uint64_t>(floats) + kIntegers) *
          sizeof(float);
@@ -260,7 +293,8 @@ Status Projection::read(const ProjectionRows& rows) {
   s.n_rows = n_rows;
   s.target_epoch = rows.target_epoch;
   s.path = rows.path;
-  s.keys.in_x = s.values.in_x = PlacedMaps::kNone;
+  s.keys.forget();
+  s.values.forget();
   KvPlainArgs args;
   args.shape = s.setup.source.shape;
   args.layers = s.plain_layers;
@@ -278,12 +312,12 @@ Status Projection::write(int32_t layer, const KvLayerView& target, int64_t first
   State& s = *state_;
   if (layer < 0 || layer >= s.setup.target.shape.n_layers)
     return refuse(fmt::format("target layer {}", layer));
-  SUTURE_RETURN_IF_ERROR(s.map_rows(s.keys, layer));
-  SUTURE_RETURN_IF_ERROR(s.map_rows(s.values, layer));
-  SUTURE_RETURN_IF_ERROR(s.rotate_keys(layer));
+  const auto at = static_cast<size_t>(layer);
+  SUTURE_RETURN_IF_ERROR(s.map_rows(s.keys, at));
+  SUTURE_RETURN_IF_ERROR(s.map_rows(s.values, at));
   KvAppendArgs args;
-  args.key = s.keys.y.data();
-  args.value = s.values.y.data();
+  args.key = s.mapped(s.keys, at);
+  args.value = s.mapped(s.values, at);
   args.n_rows = s.n_rows;
   args.first_entry = first_entry;
   args.shape = s.setup.target.shape;

@@ -50,16 +50,26 @@ struct MeanError {
   double mse = 0;
 };
 
-MeanError mean_error(const FittedMaps& maps, int32_t kind) {
+MeanError mean_error(const FittedMaps& maps, const Gram& rows) {
   MeanError mean;
   const auto n = static_cast<double>(maps.fits.size());
   for (size_t layer = 0; layer < maps.fits.size(); ++layer) {
-    const MapError error =
-        map_error(maps.moments.held_out(kind), static_cast<int32_t>(layer), maps.fits[layer]);
+    const MapError error = map_error(rows, static_cast<int32_t>(layer), maps.fits[layer]);
     mean.r2 += error.r2() / n;
     mean.mse += error.mse() / n;
   }
   return mean;
+}
+
+HeldOutKind judged(const FittedMaps& key, const FittedMaps& value, const Gram& key_rows,
+                   const Gram& value_rows) {
+  const MeanError keys = mean_error(key, key_rows);
+  const MeanError values = mean_error(value, value_rows);
+  return {.tokens = key_rows.n_rows(),
+          .key_r2 = keys.r2,
+          .key_mse = keys.mse,
+          .value_r2 = values.r2,
+          .value_mse = values.mse};
 }
 
 }  // namespace
@@ -83,20 +93,20 @@ std::vector<HeldOutKind> held_out_kinds(const FittedMaps& key, const FittedMaps&
                                         const std::vector<int64_t>& texts) {
   std::vector<HeldOutKind> kinds;
   for (int32_t kind = 0; kind < key.moments.n_kinds(); ++kind) {
-    const int64_t rows = key.moments.held_out(kind).n_rows();
-    if (rows == 0) continue;
-    const auto at = static_cast<size_t>(kind);
-    const MeanError keys = mean_error(key, kind);
-    const MeanError values = mean_error(value, kind);
-    kinds.push_back({.kind = names[at],
-                     .texts = texts[at],
-                     .tokens = rows,
-                     .key_r2 = keys.r2,
-                     .key_mse = keys.mse,
-                     .value_r2 = values.r2,
-                     .value_mse = values.mse});
+    const Gram& rows = key.moments.held_out(kind);
+    if (rows.n_rows() == 0) continue;
+    HeldOutKind& judgement =
+        kinds.emplace_back(judged(key, value, rows, value.moments.held_out(kind)));
+    judgement.kind = names[static_cast<size_t>(kind)];
+    judgement.texts = texts[static_cast<size_t>(kind)];
   }
   return kinds;
+}
+
+HeldOutKind fitted_error(const FittedMaps& key, const FittedMaps& value, int64_t texts) {
+  HeldOutKind fitted = judged(key, value, key.moments.fit(), value.moments.fit());
+  fitted.texts = texts;
+  return fitted;
 }
 
 }  // namespace suture

@@ -26,4 +26,7 @@ std::vector<HeldOutKind> held_out_kinds(const FittedMaps& key, const FittedMaps&
                                         const std::vector<std::string>& names,
                                         const std::vector<int64_t>& texts);
 
+// How they do on the texts that they were fitted to: where that is much better, more text helps.
+HeldOutKind fitted_error(const FittedMaps& key, const FittedMaps& value, int64_t texts);
+
 }  // namespace suture

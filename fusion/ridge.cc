@@ -174,6 +174,9 @@ void RidgeSearch::fit_layer(const Job& job, const std::vector<double>& factor,
 
 void RidgeSearch::offer(RidgeFit fit, int32_t target_layer, double error) {
   const std::lock_guard lock(mutex_);
+  if (options_.on_trial)
+    options_.on_trial(
+        {fit.window.count, fit.ridge, target_layer, std::isfinite(error) ? fit.r2 : 0});
   const auto layer = static_cast<size_t>(target_layer);
   RidgeFit& best = best_[layer];
   // Of equals the narrower and the stronger, whichever thread came first.

@@ -12,12 +12,22 @@
 
 namespace suture {
 
+// What one choice does for one target layer on the held-out rows.
+struct RidgeTrial {
+  int32_t window = 0;  // source layers
+  double ridge = 0;
+  int32_t target_layer = 0;
+  double r2 = 0;
+};
+
 struct RidgeOptions {
   std::vector<int32_t> windows;  // layers, each at most the shape's widest
   std::vector<double> ridges;    // relative to the mean diagonal of the window's X^T X
   int threads = 1;
   // After each step; may be empty. On any of the threads, one at a time. False ends the work.
   std::function<bool(int64_t done, int64_t total)> on_step;
+  // Each choice that was tried, in any order, one at a time; may be empty.
+  std::function<void(const RidgeTrial&)> on_trial;
 };
 
 // y = gamma * (W (x - mean)) + beta, with x and y as the moments have them.

@@ -232,6 +232,23 @@ TEST(Ridge, RowsThatAreNoNumbersAreRefused) {
   EXPECT_EQ(fits.error().code, ErrorCode::kInvalidArgument);
 }
 
+TEST(Ridge, TellsEachChoiceThatWasTried) {
+  const Gram fit = gram_of(make_texts(100, 1, 1.0));
+  const Gram held_out = gram_of(make_texts(50, 2, 1.0));
+  std::vector<RidgeTrial> trials;
+  RidgeOptions options{.windows = {1, 4}, .ridges = {1e-2, 1e-4}, .threads = 2};
+  options.on_trial = [&trials](const RidgeTrial& trial) { trials.push_back(trial); };
+  const auto best = fit_ridge(fit, held_out, options);
+  ASSERT_TRUE(best);
+  EXPECT_EQ(trials.size(), 2 * 2 * 3);
+  for (const RidgeTrial& trial : trials) {
+    options = {.windows = {trial.window}, .ridges = {trial.ridge}, .threads = 1};
+    const auto alone = fit_ridge(fit, held_out, options);
+    ASSERT_TRUE(alone);
+    EXPECT_EQ(trial.r2, (*alone)[static_cast<size_t>(trial.target_layer)].r2);
+  }
+}
+
 TEST(Ridge, EndsWhenItIsTold) {
   const Gram gram = gram_of(make_texts(50, 1, 1.0));
   std::set<int64_t> seen;

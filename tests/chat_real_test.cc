@@ -199,13 +199,15 @@ TEST_F(ChatRealTest, LinesOfAPipeAreATurnEach) {
 // `suture chat` with a keyboard and a screen.
 class Terminal {
  public:
+  // Its answers are as long as they may be: one that is stopped must not have ended by itself.
   explicit Terminal(const std::filesystem::path& topology) {
     int screen = -1;
     const std::string file = topology.string();
     pid_ = ::forkpty(&screen, nullptr, nullptr, nullptr);
     if (pid_ == 0) {
       ::setenv("TERM", "xterm", 1);
-      ::execl(SUTURE_BINARY, SUTURE_BINARY, "chat", file.c_str(), "-n", "900", nullptr);
+      ::execl(SUTURE_BINARY, SUTURE_BINARY, "chat", file.c_str(), "-n", "900", "--ignore-eos",
+              nullptr);
       ::_exit(127);
     }
     screen_.reset(screen);

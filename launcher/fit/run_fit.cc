@@ -97,7 +97,8 @@ class FitRun {
   std::vector<ModelLoad> loads() const;
   Status gather();
   Status save();
-  Result<std::vector<RidgeFit>> solve(const FitMoments& moments, const char* what) const;
+  Result<std::vector<RidgeFit>> solve(const FitMoments& moments, FitTrials::What what,
+                                      FitTrials& trials) const;
   Status solve(FitReport& report);
   FitParameters parameters() const;
 
@@ -244,22 +245,25 @@ Status FitRun::save() {
   return write_checkpoint(checkpoint_path(options_.out), binding_, *gathered_);
 }
 
-Result<std::vector<RidgeFit>> FitRun::solve(const FitMoments& moments, const char* what) const {
+Result<std::vector<RidgeFit>> FitRun::solve(const FitMoments& moments, FitTrials::What what,
+                                            FitTrials& trials) const {
   RidgeOptions ridge;
   ridge.windows = plan_.windows;
   ridge.ridges = ridges_to_try(options_);
   ridge.threads = options_.threads;
-  ridge.on_step = [this, what](int64_t done, int64_t total) {
-    surroundings_.on_progress(what, done, total);
+  const char* const stage = what == FitTrials::What::kKey ? "solve K" : "solve V";
+  ridge.on_step = [this, stage](int64_t done, int64_t total) {
+    surroundings_.on_progress(stage, done, total);
     return !surroundings_.cancelled.load();
   };
+  ridge.on_trial = [&trials, what](const RidgeTrial& trial) { trials.add(what, trial); };
   return fit_ridge(moments.fit(), moments.all_held_out(), ridge);
 }
 
 Status FitRun::solve(FitReport& report) {
   const int64_t begun_ns = monotonic_ns();
-  const auto keys = solve(gathered_->key, "solve K");
-  const auto values = keys ? solve(gathered_->value, "solve V") : keys;
+  const auto keys = solve(gathered_->key, FitTrials::What::kKey, report.trials);
+  const auto values = keys ? solve(gathered_->value, FitTrials::What::kValue, report.trials) : keys;
   if (!values) {
     SUTURE_RETURN_IF_ERROR(save());
     return tl::unexpected<Error>(values.error());
@@ -274,6 +278,7 @@ Status FitRun::solve(FitReport& report) {
   for (const FitReading& reading : readings_)
     if (reading.held_out_kind) held_out[static_cast<size_t>(*reading.held_out_kind)] += 1;
   report.projector.fit.held_out_kinds = held_out_kinds(key, value, kinds_, held_out);
+  report.fitted = fitted_error(key, value, report.projector.fit.texts);
   report.plan = plan_;
   report.times = gathered_->times;
   report.solve_seconds = seconds_since(begun_ns);

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "fusion/projector.h"
 #include "launcher/fit/fit_memory.h"
+#include "launcher/fit/fit_trials.h"
 #include "launcher/fit/gathering.h"
 
 namespace suture {
@@ -50,6 +51,8 @@ struct FitReport {
   Projector projector;
   FitPlan plan;
   GatheringTimes times;
+  FitTrials trials;
+  HeldOutKind fitted;  // how the maps do on the texts that they were fitted to
   double solve_seconds = 0;
 };
 

@@ -17,7 +17,7 @@ using enum TransferArm;
 constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
 
 bool is_timed(const TransferTimes& times) {
-  return times.normal > 0 && times.source > 0 && times.reread > 0;
+  return times.normal > 0 && times.source > 0 && times.transfer() > 0;
 }
 
 nlohmann::json interval_json(const MeanValue& mean) {
@@ -122,7 +122,7 @@ std::string speed_text(const LengthReport& length) {
 }  // namespace
 
 double LengthReport::speedup_with_source() const {
-  return is_timed(times) ? times.normal / (times.source + times.transfer()) : kNothing;
+  return is_timed(times) ? times.normal / times.whole : kNothing;
 }
 
 double LengthReport::speedup_without_source() const {

@@ -33,7 +33,7 @@ TransferReport report() {
   report.threads = 2;
   report.texts = 3;
   const TransferTimes times{
-      .normal = 8, .source = 2, .projection = 0.25, .reread = 0.25, .whole = 3};
+      .normal = 8, .whole = 2.5, .source = 2, .projection = 0.375, .reread = 0.25};
   const TransferWork work{.normal = 100, .source = 25, .projected = 3, .reread = 2};
   LengthPlan judged{.tokens = 512, .passages = {}, .timed = {}, .joined = false};
   judged.passages.resize(2);
@@ -159,7 +159,7 @@ TEST(TransferReportTest, TheTextIsMadeToBeRead) {
   EXPECT_TRUE(contains(text, "small reads, large goes on; projector p.suture")) << text;
   EXPECT_TRUE(contains(text, "           512    2       1.500       2.000       3.500")) << text;
   EXPECT_TRUE(contains(text, "         maths    1")) << text;
-  EXPECT_TRUE(contains(text, "    2048*     8.000     2.000     0.500")) << text;
+  EXPECT_TRUE(contains(text, "    2048*     8.000     2.000 +    0.500 (  0.375,   0.250)")) << text;
   EXPECT_TRUE(contains(text, "3.20 x of 3.33")) << text;
   EXPECT_TRUE(contains(text, "* no text is as long")) << text;
   EXPECT_FALSE(contains(text, "nan")) << text;
@@ -167,7 +167,7 @@ TEST(TransferReportTest, TheTextIsMadeToBeRead) {
   ended.lengths[1].times = {.normal = 8};
   ended.ended_by = fail(ErrorCode::kCancelled, "interrupted").value();
   const std::string part = transfer_text(ended);
-  EXPECT_TRUE(contains(part, "    2048*     8.000         -         -")) << part;
+  EXPECT_TRUE(contains(part, "    2048*     8.000         - +        -")) << part;
   EXPECT_FALSE(contains(part, "inf x")) << part;
 }
 

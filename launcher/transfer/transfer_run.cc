@@ -132,7 +132,7 @@ double own_seconds(const Scoring& scoring, const std::string& process) {
 double TransferRun::work_of_all() const {
   double work = 0;
   for (const LengthPlan& plan : plans_) {
-    work += target_work(plan.timed.size()) + 2 * source_work(plan.timed.size());
+    work += target_work(plan.timed.size()) + source_work(plan.timed.size());
     for (const Passage& passage : plan.passages)
       work += target_work(passage.context.size() + 4 * passage.continuation.size()) +
               source_work(3 * passage.context.size());
@@ -192,13 +192,6 @@ Status TransferRun::run_target(const TransferSubject& subject, size_t length) {
 
 Status TransferRun::run_source(const TransferSubject& subject, size_t length) {
   const LengthPlan& plan = plans_[length];
-  double& seconds = result_.lengths[length].times.source;
-  SUTURE_RETURN_IF_ERROR(time_reading(subject, setup_.source_tokens(plan.timed),
-                                      source_work(plan.timed.size()), [&](const Scoring& scoring) {
-                                        const double taken = own_seconds(scoring, setup_.source);
-                                        seconds = seconds == 0 ? taken : std::min(seconds, taken);
-                                        return taken;
-                                      }));
   for (size_t i = 0; i < plan.passages.size(); ++i) {
     const Passage& passage = plan.passages[i];
     const TokenScoreOptions options{.question = setup_.source_tokens(passage.context),
@@ -220,13 +213,13 @@ Status TransferRun::run_transferring(const TransferSubject& subject, size_t leng
   TransferTimes& times = result_.lengths[length].times;
   SUTURE_RETURN_IF_ERROR(time_reading(
       subject, plan.timed, source_work(plan.timed.size()), [&](const Scoring& scoring) {
-        const ProcessFigures* source = figures_of(scoring, setup_.source);
-        const double projection = source == nullptr ? 0 : source->projection_seconds;
-        const double reread = own_seconds(scoring, setup_.target);
         if (times.whole != 0 && times.whole <= scoring.seconds) return scoring.seconds;
-        times.projection = projection;
-        times.reread = reread;
         times.whole = scoring.seconds;
+        if (const ProcessFigures* source = figures_of(scoring, setup_.source); source != nullptr) {
+          times.projection = source->projection_seconds;
+          times.source = source->prefill_seconds - times.projection;
+        }
+        times.reread = own_seconds(scoring, setup_.target);
         return scoring.seconds;
       }));
   for (size_t i = 0; i < plan.passages.size(); ++i) {

@@ -50,15 +50,16 @@ struct TransferSurroundings {
   std::function<void(std::string_view what, double share)> on_progress;
 };
 
-// Seconds, the least of several measurements.
+// Seconds, of the quickest of several measurements.
 struct TransferTimes {
   double normal = 0;      // the target reads the context
-  double source = 0;      // the source reads it
+  double whole = 0;       // transferred: from asking until the target could go on
+  double source = 0;      // of these, the source reads it
   double projection = 0;  // the source's rows are mapped and published
-  double reread = 0;      // the target reads the first and last tokens
-  double whole = 0;       // from asking until the target could go on, the source's reading included
+  double reread = 0;      // the target reads the first and last tokens, while the last are mapped
 
-  double transfer() const { return projection + reread; }
+  // What comes on top of the source's reading.
+  double transfer() const { return whole - source; }
 };
 
 struct LengthResult {

@@ -67,7 +67,7 @@ std::string speed_text(double speedup, double bound) {
 std::string time_table(const TransferReport& report) {
   std::string text = fmt::format(
       "Seconds, with {} threads; speed-up beside what arithmetic allows\n"
-      "{:>9} {:>9} {:>9} {:>9} = {:>8} + {:>8}  {:>18} {:>18}\n",
+      "{:>9} {:>9} {:>9} + {:>8} ({:>7}, {:>7}) {:>18} {:>18}\n",
       report.threads, "tokens", "normal", "source", "transfer", "mapping", "re-read", "with source",
       "without source");
   bool joined = false;
@@ -75,7 +75,7 @@ std::string time_table(const TransferReport& report) {
     const TransferTimes& times = length.times;
     joined = joined || length.joined;
     text += fmt::format(
-        "{:>9} {:>9} {:>9} {:>9} = {:>8} + {:>8}  {:>18} {:>18}\n",
+        "{:>9} {:>9} {:>9} + {:>8} ({:>7}, {:>7}) {:>18} {:>18}\n",
         fmt::format("{}{}", length.tokens, length.joined ? "*" : ""), seconds_text(times.normal),
         seconds_text(times.source), seconds_text(times.transfer()), seconds_text(times.projection),
         seconds_text(times.reread),
