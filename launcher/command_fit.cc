@@ -43,14 +43,16 @@ struct FitFlags {
   bool resume = false;
 };
 
-// The calibration set of the repository that the program was built in or is run in.
-Result<std::filesystem::path> calibration_set() {
+// The calibration texts of the repository that the program was built in or is run in.
+Result<std::vector<std::filesystem::path>> calibration_texts() {
   const std::filesystem::path name = "bench/evals/calibration.jsonl";
+  const std::filesystem::path more = "bench/evals/calibration-docs.jsonl";
   std::error_code ignored;
   std::filesystem::path folder = std::filesystem::current_path(ignored);
   for (const auto& start : {folder, std::filesystem::read_symlink("/proc/self/exe", ignored)})
     for (folder = start; folder.has_relative_path(); folder = folder.parent_path())
-      if (std::filesystem::exists(folder / name, ignored)) return folder / name;
+      if (std::filesystem::exists(folder / name, ignored))
+        return std::vector{folder / name, folder / more};
   return fail(ErrorCode::kNotFound, "there is no " + name.string() + " near the program", "--text",
               "name the texts to fit to");
 }
@@ -98,7 +100,7 @@ Result<FitOptions> options_of(const FitFlags& flags) {
   SUTURE_ASSIGN_OR_RETURN(options.target, model_of(flags.target));
   options.texts.assign(flags.texts.begin(), flags.texts.end());
   if (options.texts.empty()) {
-    SUTURE_ASSIGN_OR_RETURN(options.texts.emplace_back(), calibration_set());
+    SUTURE_ASSIGN_OR_RETURN(options.texts, calibration_texts());
   }
   options.out = flags.out;
   options.memory_bytes = flags.memory_gib > 0 ? static_cast<uint64_t>(flags.memory_gib * kGib)
