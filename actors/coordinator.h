@@ -239,6 +239,8 @@ class Coordinator {
   Status refuse_without(const ModelSpec& slave) const;
   Status add_source(RunningRequest& running, size_t index, MergeInput& input,
                     std::vector<SourceLink>& links);
+  // What the slave reads of the request, or has read before any.
+  GivenText given_text(const RunningRequest& running, size_t index) const;
   bool streams_open(const RunningRequest& running) const;
   void note_lost_slaves(RunningRequest& running) const;
   void lose_master(RunningRequest& running, const PeerLoss& loss, std::vector<Outgoing>& out);

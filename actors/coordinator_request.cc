@@ -123,10 +123,19 @@ Status Coordinator::add_source(RunningRequest& running, size_t index, MergeInput
   link.layer_map = context.layer_map;
   link.other_vocabulary = context.other_vocabulary && !prefix && !slave.transfers();
   link.projected = slave.projects();
+  link.project_here = slave.projects_in(ProjectorUse::kReader);
+  if (link.project_here) link.given = given_text(running, index);
   links.push_back(std::move(link));
   input.sources.push_back(
       {slave.name, slave.fusion.position, read_ids, shared, gains, slave.fusion.lag, end});
   return {};
+}
+
+GivenText Coordinator::given_text(const RunningRequest& running, size_t index) const {
+  const bool as_text = !text_owner(index).empty();
+  if (!reads_for_request(running, index)) return {setup_.contexts[index].head_ids, {}, as_text};
+  ReadRequest reading = own_reading(running, index);
+  return {std::move(reading.token_ids), std::move(reading.answers), as_text};
 }
 
 // Slaves that cannot take part from the start are reported like those lost on the way.

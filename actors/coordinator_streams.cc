@@ -50,7 +50,8 @@ std::string Coordinator::text_owner(size_t index) const {
 
 std::string Coordinator::rows_owner(size_t index) const {
   const std::string& name = model(index).name;
-  return model(index).projects() ? projected_owner(name, model(master_).name) : name;
+  const bool published_mapped = model(index).projects_in(ProjectorUse::kWriter);
+  return published_mapped ? projected_owner(name, model(master_).name) : name;
 }
 
 bool Coordinator::reads_for_request(const RunningRequest& running, size_t index) const {

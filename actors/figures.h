@@ -15,7 +15,7 @@ struct ProcessFigures {
   int64_t prompt_tokens = 0;  // read now
   int64_t reused_tokens = 0;  // whose K/V were there already
   double prefill_seconds = 0;
-  double projection_seconds = 0;  // of these, a slave's: mapping its rows to its master's kind
+  double projection_seconds = 0;  // of these and decode_seconds: mapping rows by a projector
   int64_t decoded_tokens = 0;
   double decode_seconds = 0;
   int64_t bus_waits = 0;  // times the process waited for another one's K/V

@@ -18,7 +18,7 @@ Generation::Generation(GenerateRequest request, const Engine& engine,
       on_done_(std::move(on_done)),
       text_(request_.token_ids),
       stitching_(std::make_unique<Stitching>(request_, engine.model, engine.vocabularies,
-                                             engine.broker, *cancelled_)),
+                                             engine.projectors, engine.broker, *cancelled_)),
       gate_([this](int32_t layer) { return stitching_->wait_layer(layer); }),
       read_end_(std::ssize(text_)) {}
 
@@ -181,8 +181,8 @@ Result<Turn> Generation::read_turn() {
     SUTURE_RETURN_IF_ERROR(lose(ready.error()));
     return next_turn();
   }
-  if (!*ready) return Turn::kWait;
-  return part.answered ? Turn::kRow : Turn::kChunk;
+  if (part.answered) return *ready ? Turn::kRow : Turn::kWait;
+  return *ready || stitching_->can_project() ? Turn::kChunk : Turn::kWait;
 }
 
 // A slave that is lost while the text is read has been part of some layers' rows already, so the
@@ -250,6 +250,11 @@ void Generation::take_row(const Result<const float*>& logits, int64_t /*start_ns
 }
 
 void Generation::read_chunk(int64_t grid) {
+  // As they come, so that the slave goes on meanwhile.
+  if (stitching_->can_project()) {
+    if (const Status projected = stitching_->project(grid); !projected) end(projected);
+    return;
+  }
   const Result<const float*> logits = read_on(grid);
   if (!logits) {
     if (const Status lost = lose(logits.error()); !lost) end(lost);

@@ -33,6 +33,7 @@ class Generation final : public SequenceTask {
   struct Engine {
     LanguageModel& model;
     const Vocabularies& vocabularies;
+    const RowProjectors& projectors;
     RopeCrossing rope_crossing;
     BrokerClient& broker;
     ModelStreams& streams;

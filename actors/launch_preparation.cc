@@ -195,7 +195,7 @@ Result<std::vector<ModelContext>> read_contexts(const LaunchSpec& spec, const Op
 }
 
 // A slave that is given the master's tokens turns their text into its own, where they are others;
-// so does the master of an aligned one, whose text grows.
+// so does the master of an aligned one, whose text grows, and one that maps the slave's rows.
 std::vector<std::map<std::string, std::filesystem::path>> other_vocabularies(
     const LaunchSpec& spec, const std::vector<ModelContext>& contexts) {
   std::vector<std::map<std::string, std::filesystem::path>> needed(spec.models.size());
@@ -203,7 +203,8 @@ std::vector<std::map<std::string, std::filesystem::path>> other_vocabularies(
     const ModelSpec& slave = spec.models[i];
     if (!contexts[i].other_vocabulary || !slave.reads_masters_tokens()) continue;
     needed[i][spec.master().name] = spec.master().path;
-    if (slave.fusion.position == SlavePosition::kAligned && !slave.transfers())
+    const bool grows = slave.fusion.position == SlavePosition::kAligned && !slave.transfers();
+    if (grows || slave.projects_in(ProjectorUse::kReader))
       needed[spec.master_index()][slave.name] = slave.path;
   }
   return needed;

@@ -18,15 +18,28 @@ namespace {
 
 constexpr const char* kLauncherName = "launcher";
 
-std::optional<ProjectionLoad> projection_load(const LaunchSpec& spec, const ModelSpec& model) {
-  if (!model.projects()) return std::nullopt;
-  const ModelSpec& master = spec.master();
-  return ProjectionLoad{.projector = model.fusion.projector,
-                        .master = master.name,
-                        .master_path = master.path,
-                        .rope_scaling = master.rope_scaling,
-                        .rope_length = master.rope_length,
-                        .force = model.fusion.force};
+ProjectionLoad projection_load(const ModelSpec& slave, const ModelSpec& other) {
+  return {.projector = slave.fusion.projector,
+          .other = other.name,
+          .other_path = other.path,
+          .rope_scaling = other.rope_scaling,
+          .rope_length = other.rope_length,
+          .force = slave.fusion.force};
+}
+
+// In a slave's process.
+std::optional<ProjectionLoad> own_projection(const LaunchSpec& spec, const ModelSpec& model) {
+  if (!model.projects_in(ProjectorUse::kWriter)) return std::nullopt;
+  return projection_load(model, spec.master());
+}
+
+// In the master's process.
+std::vector<ProjectionLoad> slave_projections(const LaunchSpec& spec, const ModelSpec& model) {
+  std::vector<ProjectionLoad> loads;
+  if (model.is_slave()) return loads;
+  for (const ModelSpec& slave : spec.models)
+    if (slave.projects_in(ProjectorUse::kReader)) loads.push_back(projection_load(slave, slave));
+  return loads;
 }
 
 ModelLoad model_load(const LaunchSpec& spec, const PreparedLaunch& prepared, size_t index,
@@ -46,7 +59,8 @@ ModelLoad model_load(const LaunchSpec& spec, const PreparedLaunch& prepared, siz
           .rope_scaling = model.rope_scaling,
           .rope_length = model.rope_length,
           .rope_crossing = model.rope_crossing,
-          .projection = projection_load(spec, model)};
+          .projection = own_projection(spec, model),
+          .slave_projections = slave_projections(spec, model)};
 }
 
 // The launcher looks at everybody's figures and offers the rings; the master reads its slaves; a
@@ -61,7 +75,7 @@ RightsByName peer_rights(const LaunchSpec& spec) {
     rights[model.name].shares_blobs = true;
     if (model.role == Role::kMaster) continue;
     std::string rows = model.name;
-    if (model.projects()) {
+    if (model.projects_in(ProjectorUse::kWriter)) {
       rows = projected_owner(model.name, spec.master().name);
       rights[rows];  // may join
     }

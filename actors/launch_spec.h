@@ -25,6 +25,8 @@ enum class FusionMode : uint8_t {
   kTransfer,  // the slave's rows, mapped or as they are, in place of the master's own
   kAuto,      // kConcat or kProject, by what fits; before a launch has been prepared
 };
+// Who maps a slave's rows by a projector: the slave's process, or the master's.
+enum class ProjectorUse : uint8_t { kWriter, kReader };
 // Whose norm weights a slave runs with.
 enum class NormSource : uint8_t { kOwn, kMaster };
 enum class OnFailure : uint8_t { kDegrade, kFail };
@@ -40,11 +42,14 @@ struct FusionSpec {
   NormSource norm = NormSource::kOwn;
   std::filesystem::path projector;  // file; empty = none
   bool force = false;               // use it though it was fitted for other weights or not measured
-  int64_t sink = 4;                 // kTransfer: first tokens that the master reads itself
-  int64_t reread = 32;              // kTransfer: last tokens that it reads itself, >= 1
+  ProjectorUse apply = ProjectorUse::kWriter;
+  int64_t sink = 4;     // kTransfer: first tokens that the master reads itself
+  int64_t reread = 32;  // kTransfer: last tokens that it reads itself, >= 1
 
-  // Whether the slave's rows are mapped to the master's kind before they are published.
+  // Whether the slave's rows are mapped to the master's kind before the master attends to them.
   bool projects() const { return mode != FusionMode::kConcat && !projector.empty(); }
+  // The same, by the process that is named.
+  bool projects_in(ProjectorUse process) const { return projects() && apply == process; }
 
   // No layer listens to the slave.
   bool is_silent() const {
@@ -77,6 +82,7 @@ struct ModelSpec {
   }
   bool transfers() const { return is_slave() && fusion.mode == FusionMode::kTransfer; }
   bool projects() const { return is_slave() && fusion.projects(); }
+  bool projects_in(ProjectorUse process) const { return is_slave() && fusion.projects_in(process); }
   // Whatever its own vocabulary is.
   bool reads_masters_tokens() const { return is_slave_at(SlavePosition::kAligned) || projects(); }
 };

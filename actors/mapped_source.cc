@@ -33,7 +33,7 @@ int64_t MappedSource::position_of(int64_t entry) const {
   return entry + offset;
 }
 
-Status MappedSource::map(const StreamReader& reader, const TokenAlignment* alignment, int32_t layer,
+Status MappedSource::map(const RowSource& source, const TokenAlignment* alignment, int32_t layer,
                          int64_t end) {
   const int32_t slave_layer = setup_.layer_map[static_cast<size_t>(layer)];
   int64_t& done = mapped_[static_cast<size_t>(layer)];
@@ -43,24 +43,24 @@ Status MappedSource::map(const StreamReader& reader, const TokenAlignment* align
         alignment == nullptr ? done : alignment->matches()[static_cast<size_t>(done)].slave_entry;
     if (slave_entry < 0) continue;
     const int64_t length = std::max(setup_.prompt_length, position_of(done) + 1);
-    const Rotation slave = slave_rotations_.at(slave_layer, reader.rope_epoch(slave_entry));
+    const Rotation slave = slave_rotations_.at(slave_layer, source.rope_epoch(slave_entry));
     const Rotation master = master_rotations_.at(layer, rope_epoch(setup_.master.ropes, length));
     if (run.slave_entries.empty() || run.slave != slave || run.master != master) {
-      SUTURE_RETURN_IF_ERROR(write(reader, layer, run));
+      SUTURE_RETURN_IF_ERROR(write(source, layer, run));
       run = {done, slave, master, {}, {}};
     }
     run.slave_entries.push_back(static_cast<int32_t>(slave_entry));
     run.positions.push_back(static_cast<int32_t>(position_of(done)));
   }
-  return write(reader, layer, run);
+  return write(source, layer, run);
 }
 
-Status MappedSource::write(const StreamReader& reader, int32_t layer, const Run& run) {
+Status MappedSource::write(const RowSource& source, int32_t layer, const Run& run) {
   if (run.slave_entries.empty()) return {};
   const int32_t slave_layer = setup_.layer_map[static_cast<size_t>(layer)];
   KvMapArgs args;
-  args.from_shape = reader.shape();
-  args.from = reader.layer_view(slave_layer);
+  args.from_shape = source.shape;
+  args.from = source.layer_view(slave_layer);
   args.from_entries = run.slave_entries.data();
   // A slave reads its own sequence from position 0 on.
   args.from_rotation = {run.slave.frequencies, run.slave.attention_factor,

@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "actors/row_source.h"
 #include "base/error.h"
-#include "bus/stream_reader.h"
 #include "fusion/merge_plan.h"
 #include "fusion/rope_map.h"
 #include "fusion/token_alignment.h"
@@ -38,8 +38,7 @@ class MappedSource {
 
   // Rewrites what is not there yet of the master's layer `layer`, up to entry `end`. The slave has
   // committed the rows; `alignment` says which belongs to which entry, nullptr = the same.
-  Status map(const StreamReader& reader, const TokenAlignment* alignment, int32_t layer,
-             int64_t end);
+  Status map(const RowSource& source, const TokenAlignment* alignment, int32_t layer, int64_t end);
 
  private:
   // Consecutive entries of one rotation on either side.
@@ -53,7 +52,7 @@ class MappedSource {
 
   MappedSource(Stream& stream, MappedSourceSetup setup, std::unique_ptr<KvCache> cache);
   int64_t position_of(int64_t entry) const;
-  Status write(const StreamReader& reader, int32_t layer, const Run& run);
+  Status write(const RowSource& source, int32_t layer, const Run& run);
 
   Stream& stream_;
   const MappedSourceSetup setup_;

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "actors/figures.h"
 #include "actors/text_parts.h"
 #include "base/error.h"
+#include "fusion/layer_map.h"
 #include "fusion/merge_plan.h"
 #include "models/sampler.h"
 
@@ -73,7 +76,7 @@ struct ReadRequest {
   // Whose vocabulary the tokens are of, where it is not the reader's: they are read as text, which
   // ends with them unless a ring is followed.
   std::string text_of = {};
-  std::vector<AnswerRun> answers = {};  // of token_ids, where they are in the reader's vocabulary
+  std::vector<AnswerRun> answers = {};  // of token_ids
 };
 
 // Sent back before the tokens are read: readers attach and wait for the rows.
@@ -96,6 +99,13 @@ struct DropStream {
   uint64_t key = 0;
 };
 
+// What a slave is given to read, in its master's tokens.
+struct GivenText {
+  std::vector<int32_t> token_ids;
+  std::vector<AnswerRun> answers = {};  // of these
+  bool as_text = false;                 // they are of another vocabulary than the slave's
+};
+
 // One slave's part in a request.
 struct SourceLink {
   std::string name;
@@ -109,9 +119,23 @@ struct SourceLink {
   std::vector<int32_t> layer_map;
   bool other_vocabulary = false;  // aligned: it reads the text in tokens of its own
   bool projected = false;  // its rows are of the master's kind, one for each of the master's tokens
+  // They are so once the master has mapped them: the stream holds the slave's own.
+  bool project_here = false;
+  GivenText given = {};  // with project_here
 
   float gain(int32_t layer) const {
     return std::bit_cast<float>(layer_gain_bits[static_cast<size_t>(layer)]);
+  }
+  // Which of the slave's layers meets this one of the master's, or kNoPartner.
+  int32_t slave_layer(int32_t layer) const { return layer_map[static_cast<size_t>(layer)]; }
+  bool sees(int32_t layer) const {
+    const bool is_off = std::isinf(gain(layer)) && gain(layer) < 0;
+    return slave_layer(layer) != kNoPartner && !is_off;
+  }
+  bool sees_any() const {
+    for (int32_t layer = 0; layer < std::ssize(layer_gain_bits); ++layer)
+      if (sees(layer)) return true;
+    return false;
   }
 };
 
@@ -263,9 +287,13 @@ auto inspect(Inspector& f, SamplingOptions& x) {
            x.repetition_window);
 }
 template <typename Inspector>
+auto inspect(Inspector& f, GivenText& x) {
+  return f(x.token_ids, x.answers, x.as_text);
+}
+template <typename Inspector>
 auto inspect(Inspector& f, SourceLink& x) {
   return f(x.name, x.stream, x.segments, x.fail_when_lost, x.layer_gain_bits, x.layer_map,
-           x.other_vocabulary, x.projected);
+           x.other_vocabulary, x.projected, x.project_here, x.given);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, ScoreDetail& x) {

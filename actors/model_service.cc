@@ -48,10 +48,22 @@ Result<std::unique_ptr<LanguageModel>> load_model(const ModelLoad& load, BrokerC
 Result<std::unique_ptr<ProjectedStreams>> load_projection(
     const ModelLoad& load, LanguageModel& model, const ModelService::ConnectToBroker& connect) {
   if (!load.projection) return nullptr;
-  const std::string owner = projected_owner(load.name, load.projection->master);
+  const std::string owner = projected_owner(load.name, load.projection->other);
   SUTURE_ASSIGN_OR_RETURN(auto broker, connect(owner));
-  return ProjectedStreams::create(*load.projection, model,
+  SUTURE_ASSIGN_OR_RETURN(auto projector, RowProjector::create(*load.projection, model,
+                                                               Role::kSlave, load.max_seq_len));
+  return ProjectedStreams::create(std::move(projector),
                                   {owner, load.max_seq_len, load.max_sequences}, std::move(broker));
+}
+
+Result<RowProjectors> load_projectors(const ModelLoad& load, LanguageModel& model) {
+  RowProjectors projectors;
+  for (const ProjectionLoad& projection : load.slave_projections) {
+    SUTURE_ASSIGN_OR_RETURN(
+        projectors[projection.other],
+        RowProjector::create(projection, model, Role::kMaster, load.max_seq_len));
+  }
+  return projectors;
 }
 
 }  // namespace
@@ -69,9 +81,10 @@ Result<std::unique_ptr<ModelService>> ModelService::load(const ModelLoad& load,
                                                    .owner = broker->self()}));
   SUTURE_RETURN_IF_ERROR(broker->publish_slab(slab->payload_fd(), slab->control_fd()));
   SUTURE_ASSIGN_OR_RETURN(auto projected, load_projection(load, *model, connect));
-  std::unique_ptr<ModelService> service(new ModelService(load, std::move(broker), std::move(model),
-                                                         std::move(vocabularies), std::move(slab),
-                                                         std::move(projected)));
+  SUTURE_ASSIGN_OR_RETURN(RowProjectors projectors, load_projectors(load, *model));
+  std::unique_ptr<ModelService> service(
+      new ModelService(load, std::move(broker), std::move(model), std::move(vocabularies),
+                       std::move(slab), std::move(projected), std::move(projectors)));
   service->trace_.add("load", start);
   service->load_seconds_ = seconds_since(start);
   return service;
@@ -79,13 +92,15 @@ Result<std::unique_ptr<ModelService>> ModelService::load(const ModelLoad& load,
 
 ModelService::ModelService(ModelLoad load, std::unique_ptr<BrokerClient> broker,
                            std::unique_ptr<LanguageModel> model, Vocabularies vocabularies,
-                           std::shared_ptr<Slab> slab, std::unique_ptr<ProjectedStreams> projected)
+                           std::shared_ptr<Slab> slab, std::unique_ptr<ProjectedStreams> projected,
+                           RowProjectors projectors)
     : load_(std::move(load)),
       broker_(std::move(broker)),
       model_(std::move(model)),
       vocabularies_(std::move(vocabularies)),
       slab_(std::move(slab)),
       projected_(std::move(projected)),
+      projectors_(std::move(projectors)),
       trace_(load_.name, load_.trace),
       meter_(slab_->control().figures()),
       streams_(slab_, model_->config(), model_->fingerprint()),
@@ -176,7 +191,7 @@ Status ModelService::open_projected(OpenStream& stream) const {
   ProjectedText text;
   text.token_ids = request.token_ids;
   text.capacity = std::max<int64_t>(request.capacity, std::ssize(request.token_ids));
-  if (!stream.alignment) text.answers = request.answers;
+  text.answers = request.answers;
   text.alignment = stream.alignment.get();
   text.request = request.request;
   const auto head = streams_.find(request.head_key);
@@ -227,7 +242,8 @@ void ModelService::generate(GenerateRequest request, std::function<void(Generate
   const uint64_t key = request.request;
   scheduler_.add(std::make_unique<Generation>(
       std::move(request),
-      Generation::Engine{*model_, vocabularies_, load_.rope_crossing, *broker_, streams_, meter_},
+      Generation::Engine{*model_, vocabularies_, projectors_, load_.rope_crossing, *broker_,
+                         streams_, meter_},
       cancellations_.flag(key), TraceLog(load_.name, load_.trace),
       [this, key, built = lazily_built(), on_done = std::move(on_done)](GenerateDone done) {
         cancellations_.forget(key);

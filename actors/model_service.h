@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "actors/batch_scheduler.h"
 #include "actors/cancellations.h"
@@ -44,8 +45,9 @@ struct ModelLoad {
   std::optional<RopeScalingOverride> rope_scaling;
   int64_t rope_length = 0;
   RopeCrossing rope_crossing = RopeCrossing::kKeep;
-  std::optional<ProjectionLoad> projection = {};  // of its rows, before the master sees them
-  uint64_t incarnation = 0;                       // of the process; never reused within a launch
+  std::optional<ProjectionLoad> projection = {};       // of its rows, before they are published
+  std::vector<ProjectionLoad> slave_projections = {};  // of its slaves' rows, which it maps itself
+  uint64_t incarnation = 0;  // of the process; never reused within a launch
 };
 
 class ModelService final : public EngineWork {
@@ -92,7 +94,8 @@ class ModelService final : public EngineWork {
  private:
   ModelService(ModelLoad load, std::unique_ptr<BrokerClient> broker,
                std::unique_ptr<LanguageModel> model, Vocabularies vocabularies,
-               std::shared_ptr<Slab> slab, std::unique_ptr<ProjectedStreams> projected);
+               std::shared_ptr<Slab> slab, std::unique_ptr<ProjectedStreams> projected,
+               RowProjectors projectors);
 
   Result<std::shared_ptr<OpenStream>> open_stream(const ReadRequest& request);
   Status open_projected(OpenStream& stream) const;
@@ -110,6 +113,7 @@ class ModelService final : public EngineWork {
   const Vocabularies vocabularies_;
   std::shared_ptr<Slab> slab_;
   std::unique_ptr<ProjectedStreams> projected_;  // nullptr where rows are published as they are
+  const RowProjectors projectors_;               // of slaves whose rows are mapped here
   TraceLog trace_;  // of what belongs to no request; goes out with the first
   WorkMeter meter_;
   double load_seconds_ = 0;

@@ -1,39 +1,26 @@
-// A slave's rows as its master's own kind (design §4): mapped by a projector in the slave's
-// process, and published on a connection of their own as streams of the master's shape, with one
-// row for each of the master's tokens. Every reader of the slave shares them.
+// Rows that a slave's process maps to its master's kind (actors/projected_rows.h), published on a
+// connection of their own as streams of the master's shape. Every reader of the slave shares them.
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "actors/projected_rows.h"
 #include "actors/text_parts.h"
 #include "base/error.h"
 #include "bus/broker_client.h"
 #include "bus/slab.h"
-#include "fusion/projection.h"
 #include "fusion/token_alignment.h"
 #include "models/bus_kv_cache.h"
-#include "models/language_model.h"
 
 namespace suture {
 
 // The name under which a slave's process publishes rows of its master's kind.
 std::string projected_owner(std::string_view slave, std::string_view master);
-
-struct ProjectionLoad {
-  std::filesystem::path projector;  // file
-  std::string master;               // name of the process
-  std::filesystem::path master_path;
-  std::optional<RopeScalingOverride> rope_scaling;  // the master's, as is rope_length
-  int64_t rope_length = 0;
-  bool force = false;
-};
 
 struct ProjectedSlab {
   std::string owner;  // the name of its connection to the broker
@@ -68,26 +55,19 @@ class ProjectedStream {
  private:
   friend class ProjectedStreams;
   ProjectedStream(ProjectedStreams& streams, const ProjectedText& text,
-                  std::unique_ptr<BusKvCache> cache, std::vector<int32_t> source_entries);
-
-  int64_t run_end(int64_t end) const;
-  Status map_run(BusKvCache& source, int64_t end);
+                  std::unique_ptr<BusKvCache> cache, std::vector<int32_t> known);
 
   ProjectedStreams& streams_;
   std::unique_ptr<BusKvCache> cache_;
-  std::vector<int32_t> source_entries_;  // [size(), and those that come next]; -1 = no row
-  const std::vector<AnswerRun> answers_;
-  const int64_t read_tokens_;  // those after them are followed
+  ProjectedRows rows_;
   const int64_t first_entry_;
 };
 
 // Of one process; must outlive its streams.
 class ProjectedStreams {
  public:
-  // Checks the projector against both models, and publishes a slab of the master's shape. `model`
-  // is the source, and must outlive the object.
-  static Result<std::unique_ptr<ProjectedStreams>> create(const ProjectionLoad& load,
-                                                          LanguageModel& model,
+  // Publishes a slab of the master's shape.
+  static Result<std::unique_ptr<ProjectedStreams>> create(std::unique_ptr<RowProjector> projector,
                                                           const ProjectedSlab& slab,
                                                           std::unique_ptr<BrokerClient> broker);
 
@@ -107,11 +87,7 @@ class ProjectedStreams {
   std::string owner_;
   std::unique_ptr<BrokerClient> broker_;
   std::shared_ptr<Slab> slab_;
-  StreamInfo info_;  // of the streams, without tokens
-  std::unique_ptr<Projection> projection_;
-  // Of the run that is mapped now.
-  std::vector<KvLayerView> views_;  // [source layers]
-  std::vector<int32_t> target_positions_;
+  std::unique_ptr<RowProjector> projector_;
 };
 
 }  // namespace suture

@@ -56,7 +56,7 @@ class ProjectedStreamsTest : public testing::Test {
     load.max_seq_len = 128;
     load.max_sequences = 8;
     load.projection = ProjectionLoad{
-        .projector = path_, .master = "m", .master_path = master_.path(), .force = force};
+        .projector = path_, .other = "m", .other_path = master_.path(), .force = force};
     SUTURE_ASSIGN_OR_RETURN(service_, ModelService::load(load, [this](const std::string& peer) {
                               return BrokerClient::connect(broker_->address(), "secret", peer);
                             }));

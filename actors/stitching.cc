@@ -4,13 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <span>
 #include <utility>
 
 #include "actors/trace_log.h"
-#include "fusion/layer_map.h"
-#include "fusion/rope_map.h"
 
 namespace suture {
 namespace {
@@ -18,21 +14,6 @@ namespace {
 // How long one wait on the bus lasts before it looks whether the request was cancelled. It is
 // renewed for as long as the owner lives: the broker alone decides that it does not.
 constexpr std::chrono::milliseconds kWaitSlice{200};
-
-int32_t slave_layer(const SourceLink& link, int32_t layer) {
-  return link.layer_map[static_cast<size_t>(layer)];
-}
-
-bool sees(const SourceLink& link, int32_t layer) {
-  const float gain = link.gain(layer);
-  return slave_layer(link, layer) != kNoPartner && !(std::isinf(gain) && gain < 0);
-}
-
-bool sees_any(const SourceLink& link) {
-  for (int32_t layer = 0; layer < std::ssize(link.layer_gain_bits); ++layer)
-    if (sees(link, layer)) return true;
-  return false;
-}
 
 }  // namespace
 
@@ -44,12 +25,13 @@ int64_t position_of(const std::vector<OwnRun>& own, int64_t entry) {
 }
 
 Stitching::Stitching(const GenerateRequest& request, LanguageModel& model,
-                     const Vocabularies& vocabularies, BrokerClient& broker,
-                     const std::atomic<bool>& cancelled)
+                     const Vocabularies& vocabularies, const RowProjectors& projectors,
+                     BrokerClient& broker, const std::atomic<bool>& cancelled)
     : request_(request),
       model_(model),
       config_(model.config()),
       vocabularies_(vocabularies),
+      projectors_(projectors),
       broker_(broker),
       cancelled_(cancelled) {
   for (const SourceLink& link : request_.sources) sources_.emplace_back().link = &link;
@@ -63,81 +45,6 @@ Status Stitching::attach() {
       SUTURE_RETURN_IF_ERROR(drop(i, 0, status.error()));
   }
   build_plan();
-  return {};
-}
-
-Status Stitching::check_source(const SourceLink& link, const StreamInfo& info) const {
-  const auto n_layers = static_cast<size_t>(config_.n_layers);
-  if (link.layer_gain_bits.size() != n_layers || link.layer_map.size() != n_layers)
-    return fail(ErrorCode::kIncompatible,
-                fmt::format("{} gains and a layer map of {} for {} layers",
-                            link.layer_gain_bits.size(), link.layer_map.size(), n_layers),
-                link.name);
-  for (const int32_t layer : link.layer_map)
-    if (layer < kNoPartner || layer >= info.shape.n_layers)
-      return fail(ErrorCode::kIncompatible,
-                  fmt::format("layer {} of a slave that has {} layers", layer, info.shape.n_layers),
-                  link.name);
-  KvShape expected = config_.kv_shape();
-  expected.n_layers = info.shape.n_layers;
-  expected.dtype = info.shape.dtype;  // converted where it differs
-  if (info.shape != expected)
-    return fail(ErrorCode::kIncompatible, "the stream's K/V shape is not the master's", link.name,
-                "run 'suture check' on the topology");
-  return {};
-}
-
-Status Stitching::attach_source(size_t index) {
-  const SourceLink& link = *sources_[index].link;
-  const auto bytes = std::as_bytes(std::span(link.stream.info));
-  SUTURE_ASSIGN_OR_RETURN(const StreamInfo info, decode_stream_info(bytes));
-  SUTURE_RETURN_IF_ERROR(check_source(link, info));
-  SUTURE_ASSIGN_OR_RETURN(const std::shared_ptr<SlabView> slab, broker_.slab(link.stream.owner));
-  SUTURE_ASSIGN_OR_RETURN(StreamReader reader,
-                          slab->attach({link.stream.slot, link.stream.generation}));
-  if (reader.shape() != info.shape)
-    return fail(ErrorCode::kCorrupt, "the stream is announced with another shape", link.name);
-  Source& source = sources_[index];
-  if (link.other_vocabulary) SUTURE_RETURN_IF_ERROR(align_text(source));
-  for (const PlannedSegment& segment : link.segments)
-    if (source.entries() == nullptr && segment.end != PlannedSegment::kOpenEnd &&
-        segment.end > reader.capacity())
-      return fail(ErrorCode::kIncompatible,
-                  fmt::format("the plan needs {} entries, the stream has room for {}", segment.end,
-                              reader.capacity()),
-                  link.name);
-  SUTURE_RETURN_IF_ERROR(map_rows(source, info));
-  source.reader = std::make_unique<StreamReader>(std::move(reader));
-  return {};
-}
-
-// Both processes push the same tokens through the same vocabularies and agree without a word.
-Status Stitching::align_text(Source& source) const {
-  SUTURE_ASSIGN_OR_RETURN(const Tokenizer* own, vocabularies_.own());
-  SUTURE_ASSIGN_OR_RETURN(const Tokenizer* other, vocabularies_.of(source.link->name));
-  source.alignment = std::make_unique<TokenAlignment>(*own, *other);
-  for (const int32_t token : request_.token_ids) source.alignment->push(token);
-  extend_visibility(source);
-  return {};
-}
-
-Status Stitching::map_rows(Source& source, const StreamInfo& info) const {
-  const SourceLink& link = *source.link;
-  if (link.segments.empty() || !sees_any(link)) return {};
-  const bool as_it_lies =
-      info.shape.dtype == config_.kv_dtype &&
-      same_rotation(config_, info, link.layer_map, link.segments.front().position);
-  if (as_it_lies && source.entries() == nullptr) return {};
-  MappedSourceSetup setup{.slave = info,
-                          .master = config_,
-                          .layer_map = link.layer_map,
-                          .segments = link.segments,
-                          .capacity = link.segments.back().end,
-                          .prompt_length = request_.first_new_position};
-  if (setup.capacity == PlannedSegment::kOpenEnd)
-    setup.capacity = std::ssize(request_.token_ids) + request_.max_tokens;
-  SUTURE_ASSIGN_OR_RETURN(source.mapped,
-                          MappedSource::create(model_.device(), model_.stream(), std::move(setup)));
   return {};
 }
 
@@ -167,7 +74,7 @@ void Stitching::build_plan() {
   parts_.clear();
   for (const SlavePosition position : {SlavePosition::kPrefix, SlavePosition::kAligned})
     for (size_t i = 0; i < sources_.size(); ++i) {
-      if (!sources_[i].reader || !sees_any(*sources_[i].link)) continue;
+      if (!sources_[i].reader || !sources_[i].link->sees_any()) continue;
       for (const PlannedSegment& planned : sources_[i].link->segments) {
         if (planned.position != position) continue;
         parts_.push_back({i, &planned});
@@ -181,16 +88,19 @@ ForeignSegment Stitching::foreign_segment(const Source& source,
                                           const PlannedSegment& planned) const {
   ForeignSegment segment;
   for (int32_t layer = 0; layer < config_.n_layers; ++layer) {
-    const bool seen = sees(*source.link, layer);
+    const bool seen = source.link->sees(layer);
     KvLayerView view;
-    if (seen)
-      view = source.mapped ? source.mapped->layer_view(layer)
-                           : source.reader->layer_view(slave_layer(*source.link, layer));
+    if (seen && source.mapped)
+      view = source.mapped->layer_view(layer);
+    else if (seen && source.projected)
+      view = source.projected->rows().layer_view(source.link->slave_layer(layer));
+    else if (seen)
+      view = source.reader->layer_view(source.link->slave_layer(layer));
     segment.layers.push_back(view);
     segment.log_gain.insert(segment.log_gain.end(), static_cast<size_t>(config_.n_heads),
                             source.link->gain(layer));
   }
-  segment.begin = segment.end = std::max(planned.begin, source.link->stream.first_entry);
+  segment.begin = segment.end = std::max(planned.begin, source.first_entry());
   segment.position_offset = planned.position_offset;
   segment.rotation_shift = source.mapped ? 0 : planned.rotation_shift;
   // Of a prefix too: the master's head, which comes before it, must not see it. A text in other
@@ -228,7 +138,7 @@ void Stitching::show(int64_t first_position, int64_t last_position) {
 // Rows beyond the limit do without slaves; once no row is below it they are let go.
 void Stitching::leave_out(int64_t first_position) {
   for (Source& source : sources_) {
-    if (!source.reader || !sees_any(*source.link)) continue;
+    if (!source.reader || !source.link->sees_any()) continue;
     if (!std::exchange(source.left_out, true))
       degraded_.push_back({source.link->name,
                            std::max<int64_t>(0, request_.stitch_end - request_.first_new_position),
@@ -240,11 +150,12 @@ void Stitching::leave_out(int64_t first_position) {
 
 Status Stitching::wait_layer(int32_t layer) {
   for (size_t part = 0; part < parts_.size(); ++part) {
-    if (!sees(*sources_[parts_[part].source].link, layer) ||
+    if (!sources_[parts_[part].source].link->sees(layer) ||
         segment(part).end == segment(part).begin)
       continue;
-    const int32_t awaited = slave_layer(*sources_[parts_[part].source].link, layer);
-    SUTURE_RETURN_IF_ERROR(wait_entries(parts_[part].source, awaited, entries_needed(part)));
+    const size_t source = parts_[part].source;
+    SUTURE_RETURN_IF_ERROR(
+        wait_entries(source, awaited_layer(source, layer), entries_needed(part)));
     SUTURE_RETURN_IF_ERROR(rewrite(part, layer));
   }
   return {};
@@ -266,7 +177,7 @@ Result<bool> Stitching::step_ready() {
                             has_entries(source, last_layer(source), entries_needed(part)));
     if (!there) return note_ready(false);
     for (int32_t layer = 0; layer < config_.n_layers; ++layer)
-      if (sees(*sources_[source].link, layer)) SUTURE_RETURN_IF_ERROR(rewrite(part, layer));
+      if (sources_[source].link->sees(layer)) SUTURE_RETURN_IF_ERROR(rewrite(part, layer));
   }
   return note_ready(true);
 }
@@ -281,6 +192,23 @@ Result<bool> Stitching::chunk_ready() {
     if (!there) return note_ready(false);
   }
   return note_ready(true);
+}
+
+bool Stitching::can_project() {
+  for (size_t part = 0; part < parts_.size(); ++part)
+    if (sources_[parts_[part].source].can_project(segment(part).end)) return true;
+  return false;
+}
+
+Status Stitching::project(int64_t most) {
+  lost_.reset();
+  for (size_t part = 0; part < parts_.size(); ++part) {
+    Source& source = sources_[parts_[part].source];
+    const int64_t end = segment(part).end;
+    if (source.can_project(end))
+      return source.projected->extend(*source.reader, source.projected_entries(), end, most);
+  }
+  return {};
 }
 
 // A wait lasts from the first look that finds rows missing to the first that finds all.
@@ -302,15 +230,29 @@ void Stitching::add_doorbells(std::vector<DoorbellData*>& doorbells) const {
 // Entries of the slave's stream that what is shown of a part comes from.
 int64_t Stitching::entries_needed(size_t part) {
   const int64_t end = segment(part).end;
-  const TokenAlignment* entries = sources_[parts_[part].source].entries();
+  const Source& source = sources_[parts_[part].source];
+  if (source.projected) return ProjectedSource::entries_needed(source.projected_entries(), end);
+  const TokenAlignment* entries = source.entries();
   if (entries == nullptr) return end;
   return entries->matches()[static_cast<size_t>(end) - 1].slave_entry + 1;
 }
 
 Status Stitching::rewrite(size_t part, int32_t layer) {
   Source& source = sources_[parts_[part].source];
+  const int64_t end = segment(part).end;
+  if (source.projected)
+    SUTURE_RETURN_IF_ERROR(
+        source.projected->extend(*source.reader, source.projected_entries(), end, end));
   if (!source.mapped) return {};
-  return source.mapped->map(*source.reader, source.entries(), layer, segment(part).end);
+  const RowSource rows =
+      source.projected ? rows_of(source.projected->rows()) : rows_of(std::as_const(*source.reader));
+  return source.mapped->map(rows, source.entries(), layer, end);
+}
+
+// Of the slave's, for what meets the master's layer: a projector takes its rows from any.
+int32_t Stitching::awaited_layer(size_t source, int32_t layer) const {
+  if (sources_[source].projected) return sources_[source].reader->n_layers() - 1;
+  return sources_[source].link->slave_layer(layer);
 }
 
 // A slave commits its layers in order: with the last one that is needed all are there.
@@ -318,7 +260,7 @@ int32_t Stitching::last_layer(size_t source) const {
   const SourceLink& link = *sources_[source].link;
   int32_t last = 0;
   for (int32_t layer = 0; layer < config_.n_layers; ++layer)
-    if (sees(link, layer)) last = std::max(last, slave_layer(link, layer));
+    if (link.sees(layer)) last = std::max(last, awaited_layer(source, layer));
   return last;
 }
 
@@ -326,8 +268,8 @@ int32_t Stitching::last_layer(size_t source) const {
 int32_t Stitching::first_layer(size_t source) const {
   const SourceLink& link = *sources_[source].link;
   int32_t layer = 0;
-  while (!sees(link, layer)) ++layer;  // a slave that is seen nowhere has no part
-  return slave_layer(link, layer);
+  while (!link.sees(layer)) ++layer;  // a slave that is seen nowhere has no part
+  return awaited_layer(source, layer);
 }
 
 Result<bool> Stitching::has_entries(size_t source, int32_t layer, int64_t entries) {
@@ -379,6 +321,8 @@ void Stitching::report(ProcessFigures& figures) const {
   figures.bus_waits += bus_waits_;
   figures.bus_wait_seconds += bus_wait_seconds_;
   figures.kv_bytes_read += kv_bytes_read_;
+  for (const Source& source : sources_)
+    if (source.projected) figures.projection_seconds += source.projected->seconds();
 }
 
 }  // namespace suture

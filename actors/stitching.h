@@ -6,10 +6,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "actors/mapped_source.h"
 #include "actors/messages.h"
+#include "actors/projected_source.h"
 #include "actors/vocabularies.h"
 #include "base/error.h"
 #include "bus/broker_client.h"
@@ -27,7 +30,8 @@ class Stitching {
  public:
   // `cancelled` ends every wait with kCancelled. All references must outlive the object.
   Stitching(const GenerateRequest& request, LanguageModel& model, const Vocabularies& vocabularies,
-            BrokerClient& broker, const std::atomic<bool>& cancelled);
+            const RowProjectors& projectors, BrokerClient& broker,
+            const std::atomic<bool>& cancelled);
 
   // All of this is called on the engine thread; only wait_layer() waits.
   //
@@ -45,6 +49,10 @@ class Stitching {
   // Whether each slave has computed them in the first layer that is looked at: the others follow
   // within the chunk that it is at.
   Result<bool> chunk_ready();
+  // Whether some of them are there that are to be mapped here. It is done where they are waited
+  // for, if not before by project(), which maps at most `most` rows.
+  bool can_project();
+  Status project(int64_t most);
   // Until they are there in `layer`. kCancelled has no slave.
   Status wait_layer(int32_t layer);
   // What rings when more of them are there, or a slave is lost.
@@ -61,7 +69,7 @@ class Stitching {
   size_t source_of(size_t segment) const { return parts_[segment].source; }
   const std::vector<Degraded>& degraded() const { return degraded_; }
 
-  // Adds waits and bytes read by this request so far.
+  // Adds waits, bytes read and time spent in mapping by this request so far.
   void report(ProcessFigures& figures) const;
 
   // After the request's own runs have changed.
@@ -72,14 +80,29 @@ class Stitching {
     const SourceLink* link = nullptr;
     std::unique_ptr<StreamReader> reader;
     bool left_out = false;  // of rows beyond the limit, and reported
-    // Where the slave's rows cannot be used as they lie.
+    // Where the master applies the projector.
+    std::unique_ptr<ProjectedSource> projected;
+    // Where rows, projected or not, cannot be used as they lie.
     std::unique_ptr<MappedSource> mapped;
     // Where it reads the master's text in tokens of its own.
     std::unique_ptr<TokenAlignment> alignment;
     std::vector<int64_t> visible_from;  // [alignment->matches()] positions
 
+    // Where it has read another text in tokens of its own, and the master projects its rows.
+    std::unique_ptr<TokenAlignment> given;
+
     // Which of its entries stands for which of the master's tokens; nullptr = the same one.
     const TokenAlignment* entries() const { return link->projected ? nullptr : alignment.get(); }
+    // The same of what is projected here.
+    const TokenAlignment* projected_entries() const {
+      return given ? given.get() : alignment.get();
+    }
+    int64_t first_entry() const {
+      return given ? given->first_matched() : link->stream.first_entry;
+    }
+    bool can_project(int64_t end) const {
+      return projected && projected->can_extend(*reader, projected_entries(), end);
+    }
   };
   struct Part {  // one planned segment, in the order of plan_.before, then plan_.after
     size_t source = 0;
@@ -88,12 +111,19 @@ class Stitching {
 
   Status check_source(const SourceLink& link, const StreamInfo& info) const;
   Status attach_source(size_t index);
+  Result<StreamReader> attach_stream(const SourceLink& link, const StreamInfo& info) const;
   Status align_text(Source& source) const;
+  Result<std::unique_ptr<TokenAlignment>> align(const std::string& slave,
+                                                std::span<const int32_t> token_ids) const;
+  Result<RowProjector*> projector_of(const SourceLink& link) const;
+  Status project_rows(Source& source, RowProjector& projector, const StreamInfo& info) const;
   Status map_rows(Source& source, const StreamInfo& info) const;
+  int64_t capacity_of(const SourceLink& link) const;
   void extend_visibility(Source& source) const;
   int64_t entries_needed(size_t part);
   Status rewrite(size_t part, int32_t layer);
   void leave_out(int64_t first_position);
+  int32_t awaited_layer(size_t source, int32_t layer) const;
   int32_t last_layer(size_t source) const;
   int32_t first_layer(size_t source) const;
   Result<bool> has_entries(size_t source, int32_t layer, int64_t entries);
@@ -106,6 +136,7 @@ class Stitching {
   LanguageModel& model_;
   const ModelConfig& config_;
   const Vocabularies& vocabularies_;
+  const RowProjectors& projectors_;
   BrokerClient& broker_;
   const std::atomic<bool>& cancelled_;
   std::vector<Source> sources_;  // [request.sources]

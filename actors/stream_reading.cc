@@ -67,7 +67,7 @@ Status StreamReading::map_rows() {
   if (!stream_->projected) return {};
   const int64_t start_ns = monotonic_ns();
   SUTURE_RETURN_IF_ERROR(stream_->projected->extend(*stream_->cache, stream_->alignment.get()));
-  if (!ring_) figures_.projection_seconds += seconds_since(start_ns);
+  figures_.projection_seconds += seconds_since(start_ns);
   return {};
 }
 

@@ -31,23 +31,21 @@ std::optional<RopeScalingOverride> scaling_of(const nlohmann::json& json) {
   return scaling;
 }
 
-nlohmann::json projection_json(const std::optional<ProjectionLoad>& projection) {
-  if (!projection) return nullptr;
-  return {{"projector", projection->projector.string()},
-          {"master", projection->master},
-          {"master_path", projection->master_path.string()},
-          {"rope_scaling", scaling_json(projection->rope_scaling)},
-          {"rope_length", projection->rope_length},
-          {"force", projection->force}};
+nlohmann::json projection_json(const ProjectionLoad& projection) {
+  return {{"projector", projection.projector.string()},
+          {"other", projection.other},
+          {"other_path", projection.other_path.string()},
+          {"rope_scaling", scaling_json(projection.rope_scaling)},
+          {"rope_length", projection.rope_length},
+          {"force", projection.force}};
 }
 
 // May throw nlohmann::json::exception.
-std::optional<ProjectionLoad> projection_of(const nlohmann::json& json) {
-  if (json.is_null()) return std::nullopt;
+ProjectionLoad projection_of(const nlohmann::json& json) {
   ProjectionLoad projection;
   projection.projector = json.at("projector").get<std::string>();
-  projection.master = json.at("master").get<std::string>();
-  projection.master_path = json.at("master_path").get<std::string>();
+  projection.other = json.at("other").get<std::string>();
+  projection.other_path = json.at("other_path").get<std::string>();
   projection.rope_scaling = scaling_of(json.at("rope_scaling"));
   projection.rope_length = json.at("rope_length").get<int64_t>();
   projection.force = json.at("force").get<bool>();
@@ -60,6 +58,9 @@ Result<UniqueFd> write_ticket(const WorkerTicket& ticket) {
   const ModelLoad& load = ticket.load;
   std::map<std::string, std::string> vocabularies;
   for (const auto& [process, path] : load.vocabularies) vocabularies[process] = path.string();
+  auto slave_projections = nlohmann::json::array();
+  for (const ProjectionLoad& projection : load.slave_projections)
+    slave_projections.push_back(projection_json(projection));
   const std::string text =
       nlohmann::json{
           {"broker", ticket.broker_address},
@@ -83,7 +84,8 @@ Result<UniqueFd> write_ticket(const WorkerTicket& ticket) {
           {"rope_length", load.rope_length},
           {"rope_reread", load.rope_crossing == RopeCrossing::kReread},
           {"rope_scaling", scaling_json(load.rope_scaling)},
-          {"projection", projection_json(load.projection)},
+          {"projection", load.projection ? projection_json(*load.projection) : nullptr},
+          {"slave_projections", slave_projections},
       }
           .dump();
   UniqueFd fd(::memfd_create("suture-ticket", MFD_CLOEXEC));
@@ -125,7 +127,10 @@ Result<WorkerTicket> read_ticket(int fd) {
     const bool reread = json.at("rope_reread").get<bool>();
     ticket.load.rope_crossing = reread ? RopeCrossing::kReread : RopeCrossing::kKeep;
     ticket.load.rope_scaling = scaling_of(json.at("rope_scaling"));
-    ticket.load.projection = projection_of(json.at("projection"));
+    if (const auto& projection = json.at("projection"); !projection.is_null())
+      ticket.load.projection = projection_of(projection);
+    for (const auto& projection : json.at("slave_projections"))
+      ticket.load.slave_projections.push_back(projection_of(projection));
   } catch (const nlohmann::json::exception& error) {
     return fail(ErrorCode::kCorrupt, error.what(), "worker ticket",
                 "workers are started by 'suture run' and 'suture launch', not by hand");

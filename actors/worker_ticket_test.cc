@@ -31,11 +31,13 @@ TEST(WorkerTicketTest, ComesBackAsWritten) {
       .rope_length = 65536,
       .rope_crossing = RopeCrossing::kReread,
       .projection = ProjectionLoad{.projector = "/models/a.suture",
-                                   .master = "master",
-                                   .master_path = "/models/b.gguf",
+                                   .other = "master",
+                                   .other_path = "/models/b.gguf",
                                    .rope_scaling = RopeScalingOverride{RopeScaling::kLinear, 2, 0},
                                    .rope_length = 512,
                                    .force = true},
+      .slave_projections = {{.projector = "/models/b.suture", .other = "b"},
+                            {.projector = "/models/c.suture", .other = "c"}},
       .incarnation = 9};
   const auto fd = write_ticket(ticket);
   ASSERT_TRUE(fd.has_value());
@@ -59,11 +61,14 @@ TEST(WorkerTicketTest, ComesBackAsWritten) {
   EXPECT_EQ(back->load.rope_crossing, RopeCrossing::kReread);
   ASSERT_TRUE(back->load.projection.has_value());
   EXPECT_EQ(back->load.projection->projector, "/models/a.suture");
-  EXPECT_EQ(back->load.projection->master, "master");
-  EXPECT_EQ(back->load.projection->master_path, "/models/b.gguf");
+  EXPECT_EQ(back->load.projection->other, "master");
+  EXPECT_EQ(back->load.projection->other_path, "/models/b.gguf");
   EXPECT_EQ(back->load.projection->rope_scaling, ticket.load.projection->rope_scaling);
   EXPECT_EQ(back->load.projection->rope_length, 512);
   EXPECT_TRUE(back->load.projection->force);
+  ASSERT_EQ(back->load.slave_projections.size(), 2u);
+  EXPECT_EQ(back->load.slave_projections[1].other, "c");
+  EXPECT_EQ(back->load.slave_projections[1].projector, "/models/c.suture");
   ticket.load.rope_scaling.reset();
   ticket.load.projection.reset();
   EXPECT_FALSE(read_ticket(write_ticket(ticket)->get())->load.projection.has_value());

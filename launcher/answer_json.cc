@@ -54,6 +54,7 @@ void read_figures(const nlohmann::json& json, ProcessFigures& figures) {
   json.at("prompt_tokens").get_to(figures.prompt_tokens);
   json.at("reused_tokens").get_to(figures.reused_tokens);
   json.at("prefill_s").get_to(figures.prefill_seconds);
+  json.at("projection_s").get_to(figures.projection_seconds);
   json.at("decoded_tokens").get_to(figures.decoded_tokens);
   json.at("decode_s").get_to(figures.decode_seconds);
   json.at("bus_waits").get_to(figures.bus_waits);
@@ -85,6 +86,7 @@ nlohmann::json to_json(const ProcessFigures& figures) {
           {"prompt_tokens", figures.prompt_tokens},
           {"reused_tokens", figures.reused_tokens},
           {"prefill_s", figures.prefill_seconds},
+          {"projection_s", figures.projection_seconds},
           {"decoded_tokens", figures.decoded_tokens},
           {"decode_s", figures.decode_seconds},
           {"bus_waits", figures.bus_waits},

@@ -16,7 +16,11 @@ Answer sample() {
   answer.waited_seconds = 0.25;
   answer.first_token_seconds = 0.5;
   answer.seconds = 1.5;
-  answer.figures = {{.name = "master", .role = "master", .prompt_tokens = 40, .decoded_tokens = 3}};
+  answer.figures = {{.name = "master",
+                     .role = "master",
+                     .prompt_tokens = 40,
+                     .projection_seconds = 0.125,
+                     .decoded_tokens = 3}};
   answer.degraded = {{"doc", 2, "process exited"}};
   answer.replayed = {{3, "process exited"}};
   answer.forced = {"projector of 's': no evidence"};
@@ -33,6 +37,7 @@ TEST(AnswerJsonTest, AnswersComeBackAsTheyWere) {
   EXPECT_EQ(back->reason, FinishReason::kLength);
   EXPECT_EQ(back->degraded[0].token, 2);
   EXPECT_EQ(back->waited_seconds, 0.25);
+  EXPECT_EQ(back->figures.at(0).projection_seconds, 0.125);
   EXPECT_EQ(back->forced, sample().forced);
   EXPECT_EQ(back->replayed.at(0).token, 3);
 }

@@ -11,6 +11,7 @@ namespace {
 using Row = std::vector<std::string>;
 
 constexpr size_t kTextColumns = 2;  // the first ones are left-aligned
+constexpr int kProjectionColumn = 4;
 
 std::string megabytes(int64_t bytes) {
   return fmt::format("{:.1f}", static_cast<double>(bytes) / 1e6);
@@ -22,18 +23,23 @@ std::string decode_rate(const ProcessFigures& figures) {
                      static_cast<double>(figures.decoded_tokens) / figures.decode_seconds);
 }
 
-Row row_of(const ProcessFigures& figures) {
-  return {figures.name,
-          figures.role,
-          fmt::to_string(figures.prompt_tokens),
-          fmt::format("{:.2f}", figures.prefill_seconds),
-          decode_rate(figures),
-          figures.bus_waits == 0
-              ? "0"
-              : fmt::format("{} ({:.2f} s)", figures.bus_waits, figures.bus_wait_seconds),
-          megabytes(figures.kv_bytes_published),
-          megabytes(figures.kv_bytes_read),
-          megabytes(figures.resident_bytes)};
+Row row_of(const ProcessFigures& figures, bool with_projection) {
+  Row row = {figures.name,
+             figures.role,
+             fmt::to_string(figures.prompt_tokens),
+             fmt::format("{:.2f}", figures.prefill_seconds),
+             decode_rate(figures),
+             figures.bus_waits == 0
+                 ? "0"
+                 : fmt::format("{} ({:.2f} s)", figures.bus_waits, figures.bus_wait_seconds),
+             megabytes(figures.kv_bytes_published),
+             megabytes(figures.kv_bytes_read),
+             megabytes(figures.resident_bytes)};
+  if (with_projection)
+    row.insert(
+        row.begin() + kProjectionColumn,
+        figures.projection_seconds > 0 ? fmt::format("{:.2f}", figures.projection_seconds) : "-");
+  return row;
 }
 
 // All rows as long as the first, which holds the titles.
@@ -75,9 +81,12 @@ std::vector<std::string> answer_notes(const Answer& answer) {
 }
 
 std::string answer_table(std::span<const ProcessFigures> figures) {
+  const bool with_projection = std::ranges::any_of(
+      figures, [](const ProcessFigures& process) { return process.projection_seconds > 0; });
   std::vector<Row> rows = {{"process", "role", "prompt tokens", "prefill s", "decode tok/s",
                             "bus waits", "K/V out (MB)", "K/V in (MB)", "memory (MB)"}};
-  for (const ProcessFigures& process : figures) rows.push_back(row_of(process));
+  if (with_projection) rows[0].insert(rows[0].begin() + kProjectionColumn, "projection s");
+  for (const ProcessFigures& process : figures) rows.push_back(row_of(process, with_projection));
   return aligned(rows);
 }
 

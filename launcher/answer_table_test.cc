@@ -48,6 +48,16 @@ TEST(AnswerTableTest, AlignsColumnsAndComputesRates) {
             "          0.0          0.0\n");
 }
 
+TEST(AnswerTableTest, SaysWhoProjectsWhereSomebodyDoes) {
+  std::vector<ProcessFigures> figures = {{.name = "a", .role = "master"},
+                                         {.name = "b", .role = "slave"}};
+  figures[1].projection_seconds = 0.25;
+  const std::string table = answer_table(figures);
+  EXPECT_NE(table.find("prefill s  projection s  decode"), std::string::npos) << table;
+  EXPECT_NE(table.find("0.00             -"), std::string::npos) << table;
+  EXPECT_NE(table.find("0.00          0.25"), std::string::npos) << table;
+}
+
 TEST(AnswerTableTest, AChatShowsWhatItReused) {
   const std::vector<ProcessFigures> figures = {{.name = "m",
                                                 .role = "master",

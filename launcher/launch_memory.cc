@@ -62,17 +62,21 @@ Result<ProcessMemory> process_memory(const LaunchSpec& spec, const ModelSpec& mo
   return process;
 }
 
-// What a slave needs to map its rows to the master's kind, besides.
-Status add_projection(const LaunchSpec& spec, const ModelSpec& model, const FileMemory& master,
+// What is needed, besides, to map a slave's rows to the master's kind, in the process that does it:
+// a slab, or for each request that runs memory of its own.
+Status add_projection(const LaunchSpec& spec, const ModelSpec& slave, const FileMemory& master,
                       ProcessMemory& process) {
-  if (model.fusion.projector.empty() || !model.is_slave()) return {};
-  SUTURE_ASSIGN_OR_RETURN(const Projector projector, read_projector(model.fusion.projector));
+  SUTURE_ASSIGN_OR_RETURN(const Projector projector, read_projector(slave.fusion.projector));
   SUTURE_ASSIGN_OR_RETURN(const uint64_t slab,
                           Slab::memory_bytes_for({.shape = master.kv_shape,
                                                   .max_seq_len = spec.max_seq_len,
                                                   .max_sequences = spec.max_sequences,
                                                   .owner = {}}));
-  process.kv_bytes += slab;
+  const uint64_t own = static_cast<uint64_t>(master.kv_shape.n_layers) *
+                       static_cast<uint64_t>(master.kv_shape.block_bytes()) *
+                       static_cast<uint64_t>(kv_blocks_for(spec.max_seq_len)) *
+                       static_cast<uint64_t>(spec.max_sequences);
+  process.kv_bytes += slave.fusion.apply == ProjectorUse::kWriter ? slab : own;
   process.weight_bytes += static_cast<uint64_t>(projector.weight_bytes());
   process.activation_bytes += Projection::scratch_bytes(projector, kPrefillGrid);
   return {};
@@ -128,18 +132,20 @@ Result<LaunchMemory> launch_memory(const LaunchSpec& spec, uint64_t available_by
     if (!files.contains(model.path)) {
       SUTURE_ASSIGN_OR_RETURN(files[model.path], read_file_memory(model));
     }
-    SUTURE_ASSIGN_OR_RETURN(ProcessMemory process,
+    SUTURE_ASSIGN_OR_RETURN(memory.processes.emplace_back(),
                             process_memory(spec, model, files.at(model.path)));
-    if (!files.contains(spec.master().path)) {
-      SUTURE_ASSIGN_OR_RETURN(files[spec.master().path], read_file_memory(spec.master()));
-    }
-    SUTURE_RETURN_IF_ERROR(add_projection(spec, model, files.at(spec.master().path), process));
-    memory.processes.push_back(std::move(process));
+  }
+  const FileMemory& master = files.at(spec.master().path);
+  for (size_t i = 0; i < spec.models.size(); ++i) {
+    const ModelSpec& slave = spec.models[i];
+    if (!slave.is_slave() || slave.fusion.projector.empty()) continue;
+    const bool by_writer = slave.fusion.apply == ProjectorUse::kWriter;
+    SUTURE_RETURN_IF_ERROR(
+        add_projection(spec, slave, master, memory.processes[by_writer ? i : spec.master_index()]));
   }
   ProcessMemory launcher;
   launcher.name = "launcher";
-  launcher.runtime_bytes =
-      kProgramBytes + kLauncherBytes + kBytesPerPiece * files.at(spec.master().path).vocab_size;
+  launcher.runtime_bytes = kProgramBytes + kLauncherBytes + kBytesPerPiece * master.vocab_size;
   memory.processes.push_back(std::move(launcher));
   return memory;
 }

@@ -18,7 +18,7 @@ struct ProcessMemory {
   // they count once, with the first of them, whose name is given here for the others.
   std::string shares_weights_with;
   uint64_t weight_bytes = 0;
-  uint64_t kv_bytes = 0;          // the slab, allocated at start; two where rows are mapped
+  uint64_t kv_bytes = 0;          // the slab, allocated at start, and rows that are mapped here
   uint64_t activation_bytes = 0;  // scratch of the forward pass
   uint64_t logits_bytes = 0;
   uint64_t runtime_bytes = 0;  // code, libraries, heap, threads, tokenizer

@@ -5,6 +5,11 @@
 #include <charconv>
 #include <limits>
 
+#include "base/test_folder.h"
+#include "fusion/projector_file.h"
+#include "fusion/test_projector.h"
+#include "models/checkpoint.h"
+
 namespace suture {
 namespace {
 
@@ -105,6 +110,39 @@ TEST(LaunchMemoryTest, NoLengthIsProposedWhereNoneHelps) {
   const Status refused = check_memory(memory_of(spec, 1000), spec);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().remedy.find("max_seq_len"), std::string::npos);
+}
+
+// The projector, its scratch and the mapped K/V belong to the process that maps.
+TEST(LaunchMemoryTest, AProjectorCountsWhereItIsApplied) {
+  LaunchSpec spec = twins_and_a_stranger();
+  spec.models.erase(spec.models.begin() + 1);
+  ModelSpec& slave = spec.models[1];
+  const LaunchMemory without = memory_of(spec);
+  const auto source = Checkpoint::open(slave.path).value();
+  const auto target = Checkpoint::open(spec.master().path).value();
+  const ModelConfig& config = target->config();
+  const TestProjector made(DType::kBf16,
+                           TestProjector::Windows(static_cast<size_t>(config.n_layers), {{0}, {0}}),
+                           source->config(), config);
+  const TestFolder folder;
+  slave.fusion.mode = FusionMode::kProject;
+  slave.fusion.projector = folder.path() / "p.suture";
+  ASSERT_TRUE(write_projector(slave.fusion.projector, made.value));
+  // 4096 tokens of 2 sequences, all layers, K and V.
+  const uint64_t mapped_kv = 2ull * 4096 * static_cast<uint64_t>(config.kv_shape().token_bytes());
+  for (const ProjectorUse apply : {ProjectorUse::kWriter, ProjectorUse::kReader}) {
+    slave.fusion.apply = apply;
+    const LaunchMemory memory = memory_of(spec);
+    const size_t maps = apply == ProjectorUse::kWriter ? 1 : 0;
+    const ProcessMemory& process = memory.processes[maps];
+    const ProcessMemory& before = without.processes[maps];
+    EXPECT_EQ(process.weight_bytes - before.weight_bytes,
+              static_cast<uint64_t>(made.value.weight_bytes()));
+    EXPECT_GT(process.activation_bytes, before.activation_bytes);
+    EXPECT_GE(process.kv_bytes - before.kv_bytes, mapped_kv);
+    EXPECT_LT(process.kv_bytes - before.kv_bytes, mapped_kv + mapped_kv / 8);
+    EXPECT_EQ(memory.processes[1 - maps].total_bytes(), without.processes[1 - maps].total_bytes());
+  }
 }
 
 TEST(LaunchMemoryTest, TableAndJsonShowEveryPart) {

@@ -110,8 +110,10 @@ Status read_projector(const TomlReader& reader, const std::filesystem::path& fol
                       FusionSpec& fusion) {
   SUTURE_ASSIGN_OR_RETURN(const std::string name, reader.text("projector", {}, kMaxPathBytes));
   SUTURE_ASSIGN_OR_RETURN(fusion.force, reader.flag("force", fusion.force));
-  // The writer publishes mapped rows once, for all who read them.
-  SUTURE_RETURN_IF_ERROR(reader.choice<bool>("apply", true, {{"writer", true}}, {"reader"}));
+  SUTURE_ASSIGN_OR_RETURN(
+      fusion.apply, reader.choice<ProjectorUse>(
+                        "apply", fusion.apply,
+                        {{"writer", ProjectorUse::kWriter}, {"reader", ProjectorUse::kReader}}));
   if (!reader.has("projector")) {
     for (const std::string_view key : {"force", "apply"})
       if (reader.has(key))

@@ -247,10 +247,6 @@ TEST_F(TopologyTest, RopeKeysReplaceWhatTheFileSays) {
 
 TEST_F(TopologyTest, WhatIsNotBuiltYetIsRefusedByName) {
   expect_error(parse_slave("fusion = { draft = 1 }"), ErrorCode::kUnsupported, "t.toml:9", "draft");
-  folder_.write("p.suture", "x");
-  expect_error(parse_slave("fusion = { mode = \"project\", projector = \"p.suture\", "
-                           "apply = \"reader\" }"),
-               ErrorCode::kUnsupported, "model[1].fusion.apply", "reader");
   for (const char* line : {"device = \"cuda:0\"", "device = \"host2:cuda:1\""})
     expect_error(parse_slave(line), ErrorCode::kUnsupported, "t.toml:9", "not supported");
   for (const char* line : {"gpu_sharing = \"mps\"\n"})
@@ -278,7 +274,13 @@ TEST_F(TopologyTest, SlavesWhoseRowsAreMappedOrStandInPlaceOfTheMasters) {
   EXPECT_EQ(identity->models[1].fusion.reread, 7);
   const auto mapped = fusion("mode = \"transfer\", projector = \"p.suture\", apply = \"writer\"");
   ASSERT_TRUE(mapped.has_value()) << mapped.error().message();
-  EXPECT_TRUE(mapped->models[1].projects());
+  EXPECT_TRUE(mapped->models[1].projects_in(ProjectorUse::kWriter));
+  const auto by_master =
+      fusion("mode = \"transfer\", projector = \"p.suture\", apply = \"reader\"");
+  ASSERT_TRUE(by_master.has_value()) << by_master.error().message();
+  EXPECT_TRUE(by_master->models[1].projects_in(ProjectorUse::kReader));
+  EXPECT_FALSE(by_master->models[1].projects_in(ProjectorUse::kWriter));
+  EXPECT_FALSE(by_master->models[0].projects_in(ProjectorUse::kReader));
   EXPECT_EQ(mapped->models[1].fusion.sink, 4);
   EXPECT_EQ(mapped->models[1].fusion.reread, 32);
   EXPECT_EQ(fusion("mode = \"auto\"")->models[1].fusion.mode, FusionMode::kAuto);

@@ -53,7 +53,7 @@ class TextModelWriter {
     };
     builder_.text("general.architecture", architecture)
         .u32(key("block_count"), static_cast<uint32_t>(options_.n_layers))
-        .u32(key("context_length"), 256)
+        .u32(key("context_length"), options_.positions)
         .u32(key("embedding_length"), kHidden)
         .u32(key("feed_forward_length"), kFfn)
         .u32(key("attention.head_count"), kHeads)

@@ -20,9 +20,10 @@ struct TextModelOptions {
   RopePairing pairing = RopePairing::kHalves;
   bool half_precision = false;  // one matrix is f16, which makes K/V f16
   float norm_scale = 1;         // of all norm weights
+  uint32_t positions = 256;     // that it says it was trained for
 };
 
-// Hidden size 32, 4 heads of 8, MLP of 48, 256 positions.
+// Hidden size 32, 4 heads of 8, MLP of 48.
 // The bytes of its GGUF file.
 std::vector<std::byte> text_model(const TextModelOptions& options);
 

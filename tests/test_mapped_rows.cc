@@ -13,6 +13,11 @@
 #include "models/test_vocabulary.h"
 
 namespace suture {
+namespace {
+
+constexpr uint32_t kPositions = 2048;
+
+}  // namespace
 
 std::unique_ptr<LanguageModel> load_model(const std::filesystem::path& path) {
   auto model = LanguageModel::load(path, {});
@@ -25,7 +30,8 @@ std::unique_ptr<Tokenizer> tokenizer_of(const LanguageModel& model) {
 }
 
 std::vector<std::byte> mapping_master() {
-  return text_model({.vocabulary = make_chat_vocabulary({}), .n_layers = 4});
+  return text_model(
+      {.vocabulary = make_chat_vocabulary({}), .n_layers = 4, .positions = kPositions});
 }
 
 std::vector<std::byte> mapped_slave() {
@@ -35,14 +41,16 @@ std::vector<std::byte> mapped_slave() {
                      .seed = 3,
                      .theta = 5e5f,
                      .pairing = RopePairing::kNeighbours,
-                     .half_precision = true});
+                     .half_precision = true,
+                     .positions = kPositions});
 }
 
 std::vector<std::byte> mapped_stranger() {
   return text_model({.vocabulary = make_chat_vocabulary({"t h", "th e", "i n", "o n", "e r"}),
                      .n_layers = 3,
                      .kv_heads = 1,
-                     .seed = 5});
+                     .seed = 5,
+                     .positions = kPositions});
 }
 
 Projector make_random_projector(const std::filesystem::path& slave,

@@ -9,9 +9,9 @@ namespace suture {
 
 std::string text_topology(const TextLaunch& launch) {
   std::string text = fmt::format(
-      "{}\n[bus]\nmax_seq_len = 256\nmax_sequences = 2\n[[model]]\nname = \"m\"\n"
+      "{}\n[bus]\nmax_seq_len = {}\nmax_sequences = 2\n[[model]]\nname = \"m\"\n"
       "role = \"master\"\npath = \"{}\"\nsystem = \"ab\"\n",
-      launch.file_lines, launch.master.string());
+      launch.file_lines, launch.max_seq_len, launch.master.string());
   if (!launch.slave_lines.empty())
     text += fmt::format("[[model]]\nname = \"s\"\nrole = \"slave\"\npath = \"{}\"\n{}\n",
                         launch.slave.string(), launch.slave_lines);

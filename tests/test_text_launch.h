@@ -2,6 +2,7 @@
 // their own.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -17,6 +18,7 @@ struct TextLaunch {
   std::filesystem::path slave = {};
   std::string slave_lines = {};  // of the slave's table; empty = there is no slave
   std::string file_lines = {};   // before all tables
+  int64_t max_seq_len = 256;
 };
 
 // The topology of a master "m" with the system text "ab", and a slave "s".
