@@ -2,6 +2,8 @@
 
 #include <cblas.h>
 
+#include <mutex>
+
 #include "base/check.h"
 
 // LAPACK's names, which are part of OpenBLAS. Matrices lie by columns there.
@@ -19,13 +21,16 @@ namespace {
 // By columns, the upper triangle of rows is the lower one.
 constexpr const char* kTriangle = "L";
 
-// A build of OpenBLAS with threads of its own would start them beside the caller's.
-void keep_to_this_thread() {
-  static const bool kept = [] {
+// To be held during a call. OpenBLAS without threads has no locks either: two threads that come at
+// the same time may get the same buffer, and then both sums are wrong, which nothing reports. Its
+// other builds would start threads beside the caller's.
+std::unique_lock<std::mutex> own_turn() {
+  static std::mutex mutex;
+  static const bool one_at_a_time = [] {
     openblas_set_num_threads(1);
-    return true;
+    return openblas_get_parallel() == OPENBLAS_SEQUENTIAL;
   }();
-  static_cast<void>(kept);
+  return one_at_a_time ? std::unique_lock(mutex) : std::unique_lock<std::mutex>();
 }
 
 int as_int(int64_t value) {
@@ -40,7 +45,7 @@ void multiply_transposed_left(const MatrixView<const float>& a, const MatrixView
   SUTURE_CHECK(a.rows == b.rows && a.columns == out.rows && b.columns == out.columns,
                "{} x {}, {} x {}, {} x {}", a.rows, a.columns, b.rows, b.columns, out.rows,
                out.columns);
-  keep_to_this_thread();
+  const auto turn = own_turn();
   cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, as_int(out.rows), as_int(out.columns),
               as_int(a.rows), 1, a.data, as_int(a.stride), b.data, as_int(b.stride), 0, out.data,
               as_int(out.stride));
@@ -52,14 +57,14 @@ void multiply_transposed_right(double alpha, const MatrixView<const double>& a,
   SUTURE_CHECK(a.columns == b.columns && a.rows == out.rows && b.rows == out.columns,
                "{} x {}, {} x {}, {} x {}", a.rows, a.columns, b.rows, b.columns, out.rows,
                out.columns);
-  keep_to_this_thread();
+  const auto turn = own_turn();
   cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, as_int(out.rows), as_int(out.columns),
               as_int(a.columns), alpha, a.data, as_int(a.stride), b.data, as_int(b.stride), beta,
               out.data, as_int(out.stride));
 }
 
 bool factor(const MatrixView<double>& a) {
-  keep_to_this_thread();
+  const auto turn = own_turn();
   const int n = as_int(a.rows);
   const int stride = as_int(a.stride);
   int info = 0;
@@ -68,7 +73,7 @@ bool factor(const MatrixView<double>& a) {
 }
 
 void solve(const MatrixView<const double>& factored, const MatrixView<double>& rows) {
-  keep_to_this_thread();
+  const auto turn = own_turn();
   const int n = as_int(factored.rows);
   const int n_rows = as_int(rows.rows);
   const int stride = as_int(factored.stride);
