@@ -1,4 +1,5 @@
-// Products and solves of dense matrices, by OpenBLAS. Each call runs on the calling thread alone.
+// Products and solves of dense matrices, by OpenBLAS. Each call runs on the calling thread alone,
+// and callers take turns.
 #pragma once
 
 #include <cstdint>
