@@ -12,6 +12,14 @@
 
 namespace suture {
 
+// What a slave said by itself before the master answered.
+struct DraftedText {
+  std::string slave;
+  std::vector<int32_t> token_ids;  // in the slave's vocabulary
+  std::string text;
+  double seconds = 0;  // from its first token to its last
+};
+
 struct Answer {
   std::string text;                // as it was shown: without the string that stopped it
   std::vector<int32_t> token_ids;  // those whose text was shown whole
@@ -25,7 +33,8 @@ struct Answer {
   std::vector<Replayed> replayed;
   std::vector<std::string> forced;  // what speaks against a projector that `force` made use of
   std::vector<TraceSpan> spans;
-  AttentionShares attention;  // where it was asked for
+  AttentionShares attention;        // where it was asked for
+  std::vector<DraftedText> drafts;  // of slaves that took part with one
 };
 
 struct LikelyToken {

@@ -20,6 +20,9 @@ struct KeywordEntries {
   int64_t end = 0;
 };
 
+// The name under which it is told how much of the attention goes to a slave's draft.
+inline std::string draft_reader(const std::string& slave) { return slave + " (draft)"; }
+
 struct AttentionWatch {
   bool on = false;
   std::vector<std::string> readers = {};  // names: the master, which looks, then its slaves

@@ -167,8 +167,10 @@ bool Coordinator::streams_open(const RunningRequest& running) const {
   };
   for (const auto& [index, key] : contexts_)
     if (!ready(key)) return false;
+  const auto complete = [this](const auto& entry) { return readings_.at(entry.second).complete; };
   return std::ranges::all_of(running.own_readings,
-                             [&](const auto& entry) { return ready(entry.second); });
+                             [&](const auto& entry) { return ready(entry.second); }) &&
+         std::ranges::all_of(running.drafts, complete);
 }
 
 void Coordinator::proceed(std::vector<Outgoing>& out) {
@@ -199,6 +201,7 @@ bool Coordinator::finish_complete(std::vector<Outgoing>& out) {
       ++next;
       continue;
     }
+    drop_drafts(running, out);
     keep_streams(running, out);
     reports_.push_back(report_of(running));
     next = running_.erase(next);
@@ -262,6 +265,8 @@ std::vector<Outgoing> Coordinator::read_done(const std::string& name, ReadDone d
     for (auto& [id, running] : running_)
       if (reading.request == 0 || &running == follows)
         running.reasons.emplace(name, done.outcome.what);
+  } else {
+    reading.draft = std::move(done.draft);
   }
   reading.token_ids = std::move(done.token_ids);
   (follows != nullptr ? follows->reads : unreported_).push_back(std::move(done));
@@ -360,8 +365,7 @@ void Coordinator::end_early(RunningRequest& running, const Status& why, FinishRe
   done.reason = reason;
   done.outcome = Outcome::of(why);
   running.done = std::move(done);
-  for (const auto& [index, key] : running.own_readings)
-    out.emplace_back(model(index).name, CancelRequest{key});
+  cancel_readings(running, out);
 }
 
 AnswerReport Coordinator::report_of(RunningRequest& running) {

@@ -9,10 +9,11 @@
 //
 // Contexts (documents, the master's head) are read once, as soon as everybody has joined, all at
 // the same time, and serve every request after that; a process that was started again reads its
-// own anew. Requests run side by side as far as their K/V fits, and wait for it in the order they
-// came. One whose master ended waits for the next master, which goes through the tokens that came
-// already and then on. The streams of a conversation's last turn stay with the models, so that the
-// next one reads only what is new.
+// own anew. Streams of slaves that draft are open when they have said all. Requests run side by
+// side as far as their K/V fits, and wait for it in the order they came. One whose master ended
+// waits for the next master, which goes through the tokens that came already and then on. The
+// streams of a conversation's last turn stay with the models, so that the next one reads only what
+// is new.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +43,7 @@ struct ModelContext {
   int64_t shared_tokens = 0;            // of head_ids, that the master's head begins with too
   std::vector<int32_t> layer_map = {};  // slaves: see SourceLink
   bool other_vocabulary = false;        // than the master's
+  std::vector<int32_t> end_ids = {};    // of its own vocabulary: slaves that draft end with one
 };
 
 struct CoordinatorSetup {
@@ -66,6 +68,16 @@ auto inspect(Inspector& f, RequestText& x) {
   return f(x.slave, x.token_ids, x.shared_tokens);
 }
 
+struct DraftQuestion {
+  std::string slave;
+  std::vector<int32_t> token_ids;  // follow what it has read
+};
+
+template <typename Inspector>
+auto inspect(Inspector& f, DraftQuestion& x) {
+  return f(x.slave, x.token_ids);
+}
+
 struct Question {
   uint64_t request = 0;  // never 0, never reused; rising with the time, but for a moment
   std::vector<int32_t> tail_ids;
@@ -79,12 +91,17 @@ struct Question {
   std::vector<RequestText> texts = {};
   bool ignore_eos = false;  // as in AskOptions
   AttentionWatch watch = {};
+  int64_t opening_tokens =
+      1;  // of tail_ids, the last ones before those scored: they open an answer
+  // What prefix slaves that draft are asked, where they read tokens of their own.
+  std::vector<DraftQuestion> draft_questions = {};
 };
 
 template <typename Inspector>
 auto inspect(Inspector& f, Question& x) {
   return f(x.request, x.tail_ids, x.answers, x.max_tokens, x.sampling, x.ring, x.conversation,
-           x.scored_tokens, x.score_detail, x.texts, x.ignore_eos, x.watch);
+           x.scored_tokens, x.score_detail, x.texts, x.ignore_eos, x.watch, x.opening_tokens,
+           x.draft_questions);
 }
 
 // What has reached the token ring of a request.
@@ -112,6 +129,13 @@ auto inspect(Inspector& f, PeerLoss& x) {
   return f(x.name, x.why, x.restarts, x.delivered);
 }
 
+// What a slave said by itself before the master answered.
+struct SlaveDraft {
+  std::string slave;
+  std::vector<int32_t> token_ids;  // in its own vocabulary
+  double seconds = 0;
+};
+
 struct AnswerReport {
   uint64_t request = 0;
   Outcome outcome;
@@ -123,6 +147,7 @@ struct AnswerReport {
   std::vector<TraceSpan> spans;
   std::vector<TokenScore> scores;
   AttentionShares attention;
+  std::vector<SlaveDraft> drafts;
 };
 
 using Outgoing =
@@ -137,6 +162,7 @@ struct Reading {
   bool complete = false;            // ReadDone has come, or the model is gone
   std::vector<int32_t> token_ids;   // what the stream of a request holds, once complete
   std::string why;                  // it failed, if not empty
+  std::optional<Draft> draft;       // once complete, of a reading that ends with one
 };
 // A request that is being answered, or waits for K/V.
 struct RunningRequest {
@@ -152,6 +178,7 @@ struct RunningRequest {
   std::map<std::string, std::string> reasons;  // of slaves that failed while this ran, by name
   std::set<size_t> placed;                     // prefix slaves laid out
   std::map<size_t, uint64_t> own_readings;     // model -> key of what it reads for this request
+  std::map<size_t, uint64_t> drafts;           // model -> key of what it says by itself
   std::set<uint64_t> awaited;                  // readings whose end belongs to the report
   bool generating = false;
   std::optional<GenerateDone> done;
@@ -167,7 +194,8 @@ inline constexpr const char* kBeginAnew =
     "max_seq_len in [bus] where the model's own limit allows it";
 
 // coordinator.cc follows what happens, coordinator_streams.cc looks after K/V,
-// coordinator_request.cc makes the master's requests.
+// coordinator_drafts.cc after what slaves say by themselves, coordinator_request.cc makes the
+// master's requests.
 class Coordinator {
  public:
   explicit Coordinator(CoordinatorSetup setup);
@@ -223,9 +251,24 @@ class Coordinator {
   std::vector<AnswerRun> own_answers(const RunningRequest& running) const;
   std::vector<KvRoom> rooms_for(const RunningRequest& running) const;
   KvRoom room_for(const RunningRequest& running, size_t index) const;
+  int64_t draft_blocks(const RunningRequest& running, size_t index) const;
   bool make_room(RunningRequest& running, std::vector<Outgoing>& out);
   void drop(const std::vector<DroppedStream>& streams, std::vector<Outgoing>& out) const;
   void start_own_readings(RunningRequest& running, std::vector<Outgoing>& out);
+  // Whether the slave says something by itself once it has read the request.
+  bool drafts_for(const RunningRequest& running, size_t index) const;
+  // The master's entries before it do without drafts; what follows depends on them.
+  int64_t draft_entry(const RunningRequest& running) const;
+  void start_draft(RunningRequest& running, size_t index, std::vector<Outgoing>& out);
+  // What it reads first, and of this, what another stream of it begins with too.
+  std::vector<int32_t> draft_prompt(const RunningRequest& running, size_t index) const;
+  std::span<const int32_t> draft_head(const RunningRequest& running, size_t index) const;
+  // nullptr if it does not draft.
+  const Reading* draft_of(const RunningRequest& running, size_t index) const;
+  void add_draft(const RunningRequest& running, const SourceLink& read, MergeInput& input,
+                 std::vector<SourceLink>& links) const;
+  void drop_drafts(RunningRequest& running, std::vector<Outgoing>& out);
+  void cancel_readings(const RunningRequest& running, std::vector<Outgoing>& out) const;
   ReadRequest own_reading(const RunningRequest& running, size_t index) const;
   // Key and number of entries of what the model has read before of the request's prompt.
   std::pair<uint64_t, int64_t> read_before(const RunningRequest& running, size_t index) const;

@@ -35,6 +35,7 @@ Result<GenerateRequest> Coordinator::generation(RunningRequest& running) {
   MergeInput input;
   input.head_ids = setup_.contexts[master_].head_ids;
   input.tail_ids = question.tail_ids;
+  input.opening_tokens = question.opening_tokens + question.scored_tokens;
   input.max_new_tokens = question.max_tokens;
   input.max_positions = setup_.master_positions;
   input.n_layers = setup_.master_layers;
@@ -106,8 +107,10 @@ Status Coordinator::add_source(RunningRequest& running, size_t index, MergeInput
   if (prefix && shared == std::ssize(read_ids)) return {};  // it has read nothing of its own
   const bool must = slave.on_failure == OnFailure::kFail;
   const Reading* reading = reading_of(running, index);
+  const Reading* draft = draft_of(running, index);
   const bool there = reading != nullptr && reading->stream && reading->why.empty() &&
-                     !is_left_out(index) && !running.lost.contains(index);
+                     !is_left_out(index) && !running.lost.contains(index) &&
+                     (draft == nullptr || draft->why.empty());
   if (!there && must && !is_left_out(index)) return refuse_without(slave);
   const std::set<size_t>* before = conversations_.placed(running.question.conversation);
   if (running.attempt > 0) before = &running.placed;
@@ -125,9 +128,10 @@ Status Coordinator::add_source(RunningRequest& running, size_t index, MergeInput
   link.projected = slave.projects();
   link.project_here = slave.projects_in(ProjectorUse::kReader);
   if (link.project_here) link.given = given_text(running, index);
-  links.push_back(std::move(link));
+  links.push_back(link);
   input.sources.push_back(
       {slave.name, slave.fusion.position, read_ids, shared, gains, slave.fusion.lag, end});
+  if (there) add_draft(running, link, input, links);
   return {};
 }
 
@@ -152,6 +156,8 @@ void Coordinator::note_lost_slaves(RunningRequest& running) const {
       running.report.degraded.push_back({model(i).name, 0, gone->second.why});
     else if (reading != nullptr && !reading->why.empty())
       running.report.degraded.push_back({model(i).name, 0, reading->why});
+    else if (const Reading* draft = draft_of(running, i); draft != nullptr && !draft->why.empty())
+      running.report.degraded.push_back({model(i).name, 0, draft->why});
   }
 }
 

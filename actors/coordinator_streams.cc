@@ -16,7 +16,8 @@ namespace suture {
 std::vector<KvRoom> Coordinator::rooms_for(const RunningRequest& running) const {
   std::vector<KvRoom> rooms;
   for (size_t i = 0; i < setup_.spec.models.size(); ++i)
-    if (i == master_ || reads_for_request(running, i)) rooms.push_back(room_for(running, i));
+    if (i == master_ || reads_for_request(running, i) || drafts_for(running, i))
+      rooms.push_back(room_for(running, i));
   return rooms;
 }
 
@@ -77,12 +78,18 @@ KvRoom Coordinator::room_for(const RunningRequest& running, size_t index) const 
   room.model = index;
   // While an answer's stream is replaced by one of its exact length there are both; they share all
   // blocks but the last.
-  room.blocks_needed =
-      kv_blocks_for(tokens) - read_before(running, index).second / kKvBlockTokens + 1;
-  room.streams_needed = 2;
+  if (index == master_ || reads_for_request(running, index)) {
+    room.blocks_needed =
+        kv_blocks_for(tokens) - read_before(running, index).second / kKvBlockTokens + 1;
+    room.streams_needed = 2;
+  }
+  if (drafts_for(running, index)) {
+    room.blocks_needed += draft_blocks(running, index);
+    room.streams_needed += 1;
+  }
   const int64_t context_tokens = reads_context(index) ? std::ssize(context.head_ids) : 0;
-  room.blocks =
-      spec.max_sequences * kv_blocks_for(spec.max_seq_len) - kv_blocks_for(context_tokens);
+  room.blocks = spec.max_sequences * kv_blocks_for(spec.longest_sequence(model(index))) -
+                kv_blocks_for(context_tokens);
   room.streams = spec.max_sequences * int64_t{kStreamsPerSequence} - 1;
   return room;
 }
@@ -127,6 +134,8 @@ void Coordinator::start_own_readings(RunningRequest& running, std::vector<Outgoi
     running.own_readings[i] = key;
     running.awaited.insert(key);
   }
+  for (size_t i = 0; i < setup_.spec.models.size(); ++i)
+    if (drafts_for(running, i)) start_draft(running, i, out);
 }
 
 ReadRequest Coordinator::own_reading(const RunningRequest& running, size_t index) const {
@@ -159,8 +168,9 @@ std::pair<uint64_t, int64_t> Coordinator::read_before(const RunningRequest& runn
   // What is left of a text that was transferred is short, and stands elsewhere each time.
   if (index == master_ && transfer_end(running) > 0) return {0, 0};
   const std::span<const int32_t> prompt = prompt_of(running, index);
-  const int64_t most =
-      std::ssize(prompt) - 1 - (index == master_ ? running.question.scored_tokens : 0);
+  int64_t most = std::ssize(prompt) - 1;
+  if (index == master_)
+    most = std::min(most - running.question.scored_tokens, draft_entry(running));
   std::pair<uint64_t, int64_t> best{0, 0};
   const auto consider = [&](uint64_t key, std::span<const int32_t> ids) {
     const int64_t shared = std::min(common_prefix(ids, prompt), most);
@@ -205,7 +215,10 @@ void Coordinator::keep_streams(RunningRequest& running, std::vector<Outgoing>& o
     out.emplace_back(model(master_).name, DropStream{running.keep_key});
     return;
   }
-  keep_stream(running, master_, running.keep_key, answered, out);
+  // A draft is for one answer: the next turn goes on from what did not see it.
+  std::vector<int32_t> history = answered;
+  history.resize(std::min(history.size(), static_cast<size_t>(draft_entry(running))));
+  keep_stream(running, master_, running.keep_key, std::move(history), out);
   if (conversations_.placed(id) == nullptr) conversations_.set_placed(id, running.placed);
   conversations_.touch(id);
 }

@@ -112,8 +112,9 @@ Status Generation::begin_watching() {
 // Of the rows that come next; the plan may have changed.
 AttentionObservation* Generation::observation() {
   if (!watcher_) return nullptr;
-  watcher_->lay_out(stitching_->segments(), [this](size_t i) -> const std::string& {
-    return request_.sources[stitching_->source_of(i)].name;
+  watcher_->lay_out(stitching_->segments(), [this](size_t i) {
+    const SourceLink& link = request_.sources[stitching_->source_of(i)];
+    return link.draft ? draft_reader(link.name) : link.name;
   });
   return watcher_->observation();
 }

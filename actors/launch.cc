@@ -235,16 +235,18 @@ Result<Answer> Launch::ask(const AskOptions& options,
   stops.insert(stops.end(), state.prepared.stop.begin(), state.prepared.stop.end());
   AnswerReader reader(ring, state.prepared.encodings->tokenizer(), std::move(stops), on_text,
                       asked_ns);
-  state.processes->ask({.request = request,
-                        .tail_ids = tail.ids,
-                        .answers = tail.answers,
-                        .max_tokens = options.max_tokens,
-                        .sampling = options.sampling,
-                        .ring = ring_name(request),
-                        .conversation = options.conversation,
-                        .texts = std::move(slave_texts),
-                        .ignore_eos = options.ignore_eos,
-                        .watch = std::move(watch)});
+  Question question{.request = request,
+                    .tail_ids = tail.ids,
+                    .answers = tail.answers,
+                    .max_tokens = options.max_tokens,
+                    .sampling = options.sampling,
+                    .ring = ring_name(request),
+                    .conversation = options.conversation,
+                    .texts = std::move(slave_texts),
+                    .ignore_eos = options.ignore_eos,
+                    .watch = std::move(watch)};
+  state.add_drafting(options.text, question);
+  state.processes->ask(std::move(question));
   bool producing = true;
   std::optional<FinishReason> told;  // why the request was told to end
   std::optional<AnswerReport> report;
@@ -262,6 +264,7 @@ Result<Answer> Launch::ask(const AskOptions& options,
   SUTURE_RETURN_IF_ERROR(check(report->attention));
   Answer answer;
   reader.finish(answer);
+  answer.drafts = state.drafted_texts(std::move(report->drafts));
   take_over(std::move(*report), answer);
   answer.forced = state.prepared.forced;
   answer.waited_seconds = waited_seconds;

@@ -72,7 +72,8 @@ Result<std::vector<SlaveReport>> compare(const LaunchSpec& spec, const OpenedMod
   for (const ModelSpec& model : spec.models) {
     if (model.role == Role::kMaster) continue;
     SUTURE_ASSIGN_OR_RETURN(const PairSide slave, side_of(model, models));
-    reports.push_back({model.name, choose_fusion(model.fusion, master, slave, spec.max_seq_len)});
+    reports.push_back(
+        {model.name, choose_fusion(model.fusion, master, slave, spec.longest_sequence(model))});
   }
   return reports;
 }
@@ -102,6 +103,14 @@ std::vector<int32_t> end_ids(const Tokenizer& tokenizer, std::vector<std::string
     return true;
   });
   return ids;
+}
+
+// Where no format is known, the model's own end tokens end what it drafts.
+std::vector<int32_t> draft_ends(const LaunchSpec& spec, const ModelSpec& model,
+                                const Tokenizer& tokenizer) {
+  const auto format = chat_format(spec, model, tokenizer.vocabulary());
+  std::vector<std::string> stop = format ? format->stop : std::vector<std::string>();
+  return end_ids(tokenizer, stop);
 }
 
 Result<std::vector<std::string>> read_documents(const ModelSpec& model) {
@@ -186,6 +195,10 @@ Result<std::vector<ModelContext>> read_contexts(const LaunchSpec& spec, const Op
     ModelContext& context = contexts.back();
     if (model.transfers()) context.head_ids = prepared.master_head;
     context.other_vocabulary = other_vocabulary(master, slave);
+    if (model.drafts()) {
+      context.end_ids = draft_ends(spec, model, *slave.tokenizer);
+      prepared.draft_tokenizers[model.name] = slave.tokenizer;
+    }
     // Rows that are mapped have the master's layers.
     const int32_t layers = model.projects() ? master.config.n_layers : slave.config.n_layers;
     SUTURE_ASSIGN_OR_RETURN(context.layer_map,

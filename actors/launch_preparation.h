@@ -41,6 +41,8 @@ struct PreparedLaunch {
   std::unique_ptr<PromptBuilder> prompts;    // the master's
   std::vector<int32_t> master_head;          // what the master reads before any question
   std::map<std::string, SlavePrompts> slave_prompts;  // of prefix slaves, by name
+  // Of slaves that draft, by name.
+  std::map<std::string, std::shared_ptr<const Tokenizer>> draft_tokenizers;
   // [models] the other vocabularies that each process needs, see ModelLoad.
   std::vector<std::map<std::string, std::filesystem::path>> vocabularies;
   std::vector<std::string> stop;  // the chat format's ends of an answer that are text

@@ -50,7 +50,7 @@ ModelLoad model_load(const LaunchSpec& spec, const PreparedLaunch& prepared, siz
           .path = model.path,
           .device = model.device,
           .threads = model.threads,
-          .max_seq_len = spec.max_seq_len,
+          .max_seq_len = spec.longest_sequence(model),
           .max_sequences = spec.max_sequences,
           .vocabularies = prepared.vocabularies[index],
           .norms_of = model.fusion.norm == NormSource::kMaster ? spec.master().path : "",

@@ -178,6 +178,7 @@ Status Launch::State::score(const ScoreOptions& options, const std::vector<int32
   SUTURE_ASSIGN_OR_RETURN(asked.texts,
                           slave_texts(options.slave_texts, asked.tail_ids, asked.scored_tokens));
   SUTURE_ASSIGN_OR_RETURN(asked.watch, watch(options.attention, asked.tail_ids, asked.texts));
+  add_drafting(options.text, asked);
   return score(std::move(asked), cancelled, scoring);
 }
 

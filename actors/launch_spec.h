@@ -45,6 +45,7 @@ struct FusionSpec {
   ProjectorUse apply = ProjectorUse::kWriter;
   int64_t sink = 4;     // kTransfer: first tokens that the master reads itself
   int64_t reread = 32;  // kTransfer: last tokens that it reads itself, >= 1
+  int64_t draft = 0;    // most tokens that the slave goes on by itself; 0 = none
 
   // Whether the slave's rows are mapped to the master's kind before the master attends to them.
   bool projects() const { return mode != FusionMode::kConcat && !projector.empty(); }
@@ -83,6 +84,7 @@ struct ModelSpec {
   bool transfers() const { return is_slave() && fusion.mode == FusionMode::kTransfer; }
   bool projects() const { return is_slave() && fusion.projects(); }
   bool projects_in(ProjectorUse process) const { return is_slave() && fusion.projects_in(process); }
+  bool drafts() const { return is_slave() && fusion.draft > 0 && !fusion.is_silent(); }
   // Whatever its own vocabulary is.
   bool reads_masters_tokens() const { return is_slave_at(SlavePosition::kAligned) || projects(); }
 };
@@ -112,6 +114,10 @@ struct LaunchSpec {
     return 0;
   }
   const ModelSpec& master() const { return models[master_index()]; }
+  // The longest sequence of this model: what it drafts comes beside a request's own tokens.
+  int64_t longest_sequence(const ModelSpec& model) const {
+    return max_seq_len + (model.is_slave() ? model.fusion.draft : 0);
+  }
 };
 
 }  // namespace suture

@@ -66,6 +66,9 @@ struct Launch::State {
   // Of a request whose tokens do not come through a ring.
   Result<AnswerReport> run(Question question, const std::atomic<bool>& cancelled);
   uint64_t new_request();
+  // What slaves that draft need to know of a question beside its tokens.
+  void add_drafting(const std::string& text, Question& question);
+  std::vector<DraftedText> drafted_texts(std::vector<SlaveDraft> drafts) const;
   Result<Tail> tail_of(const AskOptions& asked);
   // The part of a text that slaves read in place of another, in tokens; `tail` is the request's, of
   // which the last `scored` tokens are no question.

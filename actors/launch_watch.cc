@@ -19,6 +19,12 @@ struct TextRead {
   std::span<const int32_t> ids;
 };
 
+// The models, and their drafts.
+size_t readers_of(const LaunchSpec& spec) {
+  return spec.models.size() +
+         static_cast<size_t>(std::ranges::count_if(spec.models, &ModelSpec::drafts));
+}
+
 Status validate(const AttentionQuery& query, size_t models) {
   const size_t most = static_cast<size_t>(kMaxAttentionShares) / models - 1;
   if (query.keywords.size() > most)
@@ -38,7 +44,7 @@ Result<AttentionWatch> Launch::State::watch(const AttentionQuery& query,
                                             const std::vector<RequestText>& texts) const {
   AttentionWatch watch;
   if (!query.wanted) return watch;
-  SUTURE_RETURN_IF_ERROR(validate(query, spec.models.size()));
+  SUTURE_RETURN_IF_ERROR(validate(query, readers_of(spec)));
   if (!query.keywords.empty() && std::ranges::any_of(spec.models, &ModelSpec::transfers))
     return fail(ErrorCode::kUnsupported,
                 "keywords are looked for in what the master reads, and a slave reads in its place",
@@ -60,6 +66,7 @@ Result<AttentionWatch> Launch::State::watch(const AttentionQuery& query,
                    prefix ? prepared.slave_prompts.at(name).tokenizer() : own,
                    text != texts.end() ? text->token_ids : standing});
     watch.readers.push_back(name);
+    if (spec.models[i].drafts()) watch.readers.push_back(draft_reader(name));
   }
   for (int32_t k = 0; k < std::ssize(watch.keywords); ++k) {
     const std::string& word = watch.keywords[static_cast<size_t>(k)];

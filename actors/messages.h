@@ -63,6 +63,22 @@ struct ImportSlabs {
   std::vector<std::string> owners;
 };
 
+// How a slave goes on after a text, by itself: the best token each time, at most so many, and up to
+// one that ends it.
+struct DraftWish {
+  int64_t tokens = 0;  // 0 = it does not
+  std::vector<int32_t> end_ids;
+};
+
+// What has come of it: the last entries of a stream.
+struct Draft {
+  StreamRef stream;  // without an owner if there are no tokens
+  int64_t begin = 0;
+  int64_t end = 0;                 // in entries of the stream
+  std::vector<int32_t> token_ids;  // in the slave's vocabulary
+  double seconds = 0;              // from the first to the last of them
+};
+
 // Read `token_ids` into a new stream named `key`, and keep it until it is dropped. Where the slave
 // maps its rows, the stream that it announces has one for each of these tokens.
 struct ReadRequest {
@@ -77,6 +93,9 @@ struct ReadRequest {
   // ends with them unless a ring is followed.
   std::string text_of = {};
   std::vector<AnswerRun> answers = {};  // of token_ids
+  // Then no stream is opened until all has been drafted; the stream `head_key` gives what both
+  // texts begin with, however long that is.
+  DraftWish draft = {};
 };
 
 // Sent back before the tokens are read: readers attach and wait for the rows.
@@ -93,6 +112,7 @@ struct ReadDone {
   std::vector<int32_t> token_ids;  // what the stream of a follower holds now
   ProcessFigures figures;
   std::vector<TraceSpan> spans;
+  Draft draft = {};
 };
 
 struct DropStream {
@@ -122,6 +142,7 @@ struct SourceLink {
   // They are so once the master has mapped them: the stream holds the slave's own.
   bool project_here = false;
   GivenText given = {};  // with project_here
+  bool draft = false;    // what the slave said by itself; it has another link for what it read
 
   float gain(int32_t layer) const {
     return std::bit_cast<float>(layer_gain_bits[static_cast<size_t>(layer)]);
@@ -253,9 +274,17 @@ auto inspect(Inspector& f, TraceSpan& x) {
   return f(x.process, x.name, x.start_ns, x.duration_ns);
 }
 template <typename Inspector>
+auto inspect(Inspector& f, DraftWish& x) {
+  return f(x.tokens, x.end_ids);
+}
+template <typename Inspector>
+auto inspect(Inspector& f, Draft& x) {
+  return f(x.stream, x.begin, x.end, x.token_ids, x.seconds);
+}
+template <typename Inspector>
 auto inspect(Inspector& f, ReadRequest& x) {
   return f(x.key, x.token_ids, x.capacity, x.follow_ring, x.head_key, x.head_entries, x.request,
-           x.text_of, x.answers);
+           x.text_of, x.answers, x.draft);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, ImportSlabs& x) {
@@ -267,7 +296,7 @@ auto inspect(Inspector& f, ReadOpened& x) {
 }
 template <typename Inspector>
 auto inspect(Inspector& f, ReadDone& x) {
-  return f(x.key, x.outcome, x.token_ids, x.figures, x.spans);
+  return f(x.key, x.outcome, x.token_ids, x.figures, x.spans, x.draft);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, DropStream& x) {
@@ -293,7 +322,7 @@ auto inspect(Inspector& f, GivenText& x) {
 template <typename Inspector>
 auto inspect(Inspector& f, SourceLink& x) {
   return f(x.name, x.stream, x.segments, x.fail_when_lost, x.layer_gain_bits, x.layer_map,
-           x.other_vocabulary, x.projected, x.project_here, x.given);
+           x.other_vocabulary, x.projected, x.project_here, x.given, x.draft);
 }
 template <typename Inspector>
 auto inspect(Inspector& f, ScoreDetail& x) {

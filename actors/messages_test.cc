@@ -50,6 +50,7 @@ TEST(MessagesTest, AGenerateRequestComesBackAsItWasSent) {
                       {-1, 5},
                       true,
                       true}};
+  request.sources[0].draft = true;
   request.stitch_end = 4096;
   request.max_tokens = 5;
   request.end_ids = {2};
@@ -73,6 +74,7 @@ TEST(MessagesTest, AGenerateRequestComesBackAsItWasSent) {
   EXPECT_EQ(back.sources[0].layer_map, (std::vector<int32_t>{-1, 5}));
   EXPECT_TRUE(back.sources[0].other_vocabulary);
   EXPECT_TRUE(back.sources[0].projected);
+  EXPECT_TRUE(back.sources[0].draft);
   EXPECT_EQ(back.sources[0].stream.first_entry, 6);
   EXPECT_EQ(back.whole_ids, request.whole_ids);
   EXPECT_EQ(back.stitch_end, 4096);
@@ -129,6 +131,23 @@ TEST(MessagesTest, WhatAModelSendsBackComesThroughWhole) {
   EXPECT_EQ(read.text_of, "master");
   EXPECT_EQ(read.capacity, 77);
   EXPECT_EQ(read.follow_ring, "ring");
+}
+
+TEST(MessagesTest, ADraftIsAskedForAndComesBack) {
+  ReadRequest request{.key = 9, .token_ids = {1, 2}};
+  request.draft = {64, {7, -1}};
+  const ReadRequest asked = carried(request);
+  EXPECT_EQ(asked.draft.tokens, 64);
+  EXPECT_EQ(asked.draft.end_ids, (std::vector<int32_t>{7, -1}));
+  EXPECT_EQ(carried(ReadRequest{.key = 9}).draft.tokens, 0);
+  ReadDone done;
+  done.draft = {{"owner", 3, 4, {'i'}, 0}, 1ll << 33, (1ll << 33) + 2, {5, 6}, 0.5};
+  const Draft back = carried(done).draft;
+  EXPECT_EQ(back.stream.generation, 4u);
+  EXPECT_EQ(back.begin, 1ll << 33);
+  EXPECT_EQ(back.end, (1ll << 33) + 2);
+  EXPECT_EQ(back.token_ids, (std::vector<int32_t>{5, 6}));
+  EXPECT_EQ(back.seconds, 0.5);
 }
 
 }  // namespace

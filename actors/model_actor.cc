@@ -44,12 +44,14 @@ caf::behavior model_actor(ModelActor* self, std::shared_ptr<ModelService> servic
       [=](ReadRequest& request) {
         model->expect(request.key);
         post([model, to = asker(), request = std::move(request)] {
+          const auto tell_done = [&name = model->name(), to](ReadDone done) {
+            caf::anon_send(to, name, std::move(done));
+          };
+          if (request.draft.tokens > 0) return model->draft(request, tell_done);
           const ReadOpened opened = model->open(request);
           caf::anon_send(to, model->name(), opened);
           if (opened.outcome.failed) return;
-          model->read(request.key, [&name = model->name(), to](ReadDone done) {
-            caf::anon_send(to, name, std::move(done));
-          });
+          model->read(request.key, tell_done);
         });
       },
       [=](GenerateRequest& request) {

@@ -11,6 +11,7 @@
 #include <span>
 #include <utility>
 
+#include "actors/drafting.h"
 #include "actors/generation.h"
 #include "actors/process_memory.h"
 #include "actors/stream_reading.h"
@@ -150,19 +151,9 @@ ReadOpened ModelService::open(const ReadRequest& request) {
     opened.outcome = Outcome::of(tl::unexpected<Error>(stream.error()));
     return opened;
   }
-  opened.stream = announce(**stream);
+  opened.stream = announce(**stream, projected_ ? projected_->owner() : load_.name);
   streams_.add(request.key, std::move(*stream));
   return opened;
-}
-
-// What readers attach to.
-StreamRef ModelService::announce(const OpenStream& stream) const {
-  const ProjectedStream* projected = stream.projected.get();
-  const StreamWriter& writer = projected ? projected->writer() : stream.cache->writer();
-  const std::vector<std::byte> info = encode_stream_info(writer.info());
-  const auto* bytes = reinterpret_cast<const char*>(info.data());
-  return {projected ? projected_->owner() : load_.name, writer.id().slot, writer.id().generation,
-          std::vector<char>(bytes, bytes + info.size()), projected ? projected->first_entry() : 0};
 }
 
 Result<std::shared_ptr<OpenStream>> ModelService::open_stream(const ReadRequest& request) {
@@ -223,12 +214,27 @@ void ModelService::read(uint64_t key, std::function<void(ReadDone)> on_done) {
   scheduler_.add(std::make_unique<StreamReading>(
       std::move(stream), StreamReading::Engine{*model_, *broker_, streams_, meter_},
       cancellations_.flag(key), TraceLog(load_.name, load_.trace),
-      [this, key, built = lazily_built(), on_done = std::move(on_done)](ReadDone done) {
-        cancellations_.forget(key);
-        complete(done.figures, built);
-        std::ranges::move(trace_.take(), std::back_inserter(done.spans));
-        on_done(std::move(done));
-      }));
+      completion(key, std::move(on_done))));
+}
+
+void ModelService::draft(ReadRequest request, std::function<void(ReadDone)> on_done) {
+  const uint64_t key = request.key;
+  scheduler_.add(std::make_unique<Drafting>(
+      std::move(request),
+      Drafting::Engine{load_.name, load_.max_seq_len, *model_, vocabularies_, streams_,
+                       projected_.get(), meter_},
+      cancellations_.flag(key), TraceLog(load_.name, load_.trace),
+      completion(key, std::move(on_done))));
+}
+
+std::function<void(ReadDone)> ModelService::completion(uint64_t key,
+                                                       std::function<void(ReadDone)> on_done) {
+  return [this, key, built = lazily_built(), on_done = std::move(on_done)](ReadDone done) {
+    cancellations_.forget(key);
+    complete(done.figures, built);
+    std::ranges::move(trace_.take(), std::back_inserter(done.spans));
+    on_done(std::move(done));
+  };
 }
 
 ReadDone ModelService::not_found(uint64_t key) const {

@@ -76,6 +76,7 @@ class ModelService final : public EngineWork {
   void drop(uint64_t key);
   // Begin what goes on in work(), and is reported there when it has ended.
   void read(uint64_t key, std::function<void(ReadDone)> on_done);
+  void draft(ReadRequest request, std::function<void(ReadDone)> on_done);
   void generate(GenerateRequest request, std::function<void(GenerateDone)> on_done);
 
   bool work() override { return scheduler_.work(); }
@@ -99,9 +100,10 @@ class ModelService final : public EngineWork {
 
   Result<std::shared_ptr<OpenStream>> open_stream(const ReadRequest& request);
   Status open_projected(OpenStream& stream) const;
-  StreamRef announce(const OpenStream& stream) const;
   Result<int64_t> translate(OpenStream& stream) const;
   ReadDone not_found(uint64_t key) const;
+  // Ends a reading of `key` that begins now.
+  std::function<void(ReadDone)> completion(uint64_t key, std::function<void(ReadDone)> on_done);
   // Of this process, in a request that began when so many things had been built.
   void complete(ProcessFigures& figures, int64_t built_before) const;
   int64_t lazily_built() const;

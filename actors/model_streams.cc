@@ -1,8 +1,18 @@
 #include "actors/model_streams.h"
 
+#include <cstddef>
 #include <utility>
 
 namespace suture {
+
+StreamRef announce(const OpenStream& stream, const std::string& owner) {
+  const ProjectedStream* projected = stream.projected.get();
+  const StreamWriter& writer = projected ? projected->writer() : stream.cache->writer();
+  const std::vector<std::byte> info = encode_stream_info(writer.info());
+  const auto* bytes = reinterpret_cast<const char*>(info.data());
+  return {owner, writer.id().slot, writer.id().generation,
+          std::vector<char>(bytes, bytes + info.size()), projected ? projected->first_entry() : 0};
+}
 
 StreamInfo ModelStreams::info_of(std::vector<int32_t> token_ids) const {
   StreamInfo info;

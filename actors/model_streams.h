@@ -28,6 +28,9 @@ struct OpenStream {
   bool dropped = false;  // nobody wants it any more
 };
 
+// What readers attach to, in the slab of `owner`: its rows as the master's, where they are mapped.
+StreamRef announce(const OpenStream& stream, const std::string& owner);
+
 // Used by the engine thread.
 class ModelStreams {
  public:

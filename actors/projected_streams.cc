@@ -51,6 +51,19 @@ Result<std::unique_ptr<ProjectedStream>> ProjectedStreams::open(const ProjectedT
       *this, text, std::make_unique<BusKvCache>(std::move(writer)), std::move(known)));
 }
 
+Result<std::unique_ptr<ProjectedStream>> ProjectedStreams::map_generated(
+    BusKvCache& source, std::vector<int32_t> source_entries, uint64_t request) {
+  const int64_t rows = std::ssize(source_entries);
+  SUTURE_ASSIGN_OR_RETURN(auto writer, slab_->open_stream(projector_->target(), rows));
+  writer->set_request(request);
+  std::unique_ptr<ProjectedStream> stream(
+      new ProjectedStream(*this, ProjectedText{}, std::make_unique<BusKvCache>(std::move(writer)),
+                          std::move(source_entries)));
+  SUTURE_RETURN_IF_ERROR(
+      stream->rows_.extend(rows_of(source), /*source_entries=*/0, nullptr, rows, *stream->cache_));
+  return stream;
+}
+
 ProjectedStream::ProjectedStream(ProjectedStreams& streams, const ProjectedText& text,
                                  std::unique_ptr<BusKvCache> cache, std::vector<int32_t> known)
     : streams_(streams),

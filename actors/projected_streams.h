@@ -77,6 +77,11 @@ class ProjectedStreams {
                                                 const ProjectedStream* head, int64_t head_entries,
                                                 int64_t source_entries);
 
+  // These entries of the source, all of them generated, as rows at positions from 0 on.
+  Result<std::unique_ptr<ProjectedStream>> map_generated(BusKvCache& source,
+                                                         std::vector<int32_t> source_entries,
+                                                         uint64_t request);
+
   const std::string& owner() const { return owner_; }
   void heartbeat() const { slab_->heartbeat(); }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <list>
 #include <memory>
 #include <string>
@@ -51,6 +52,8 @@ class PromptBuilder {
   std::vector<int32_t> tail(std::string_view question);
   // The next turn: the end of the answer before it, the start of the user turn, and its tail.
   std::vector<int32_t> next_turn(std::string_view question);
+  // Of a tail, the last ones, which come after the question.
+  int64_t opening_tokens() { return std::ssize(tail("")); }
   const Tokenizer& tokenizer() const { return cache_.tokenizer(); }
   // What was answered, or a part of it, as text.
   std::vector<int32_t> answer(std::string_view text);

@@ -51,6 +51,14 @@ TEST_F(PromptBuilderTest, HeadAndTailMakeOneConversation) {
   EXPECT_EQ(shown(*tokenizer_, prompts_.tail("Why?")), "Why?<|im_end|>\n<|im_start|>assistant\n");
 }
 
+TEST_F(PromptBuilderTest, TheOpeningOfAnAnswerIsWhatFollowsTheQuestion) {
+  const std::vector<int32_t> tail = prompts_.tail("Why?");
+  const auto opening = static_cast<size_t>(prompts_.opening_tokens());
+  ASSERT_LT(opening, tail.size());
+  const std::vector<int32_t> last(tail.end() - static_cast<std::ptrdiff_t>(opening), tail.end());
+  EXPECT_EQ(shown(*tokenizer_, last), "<|im_end|>\n<|im_start|>assistant\n");
+}
+
 TEST_F(PromptBuilderTest, TurnsFollowEachOtherAsTheTemplateHasThem) {
   EXPECT_EQ(shown(*tokenizer_, prompts_.next_turn("And?")),
             "<|im_end|>\n<|im_start|>user\nAnd?<|im_end|>\n<|im_start|>assistant\n");

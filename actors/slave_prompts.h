@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,11 @@ class SlavePrompts {
     master_head_ = prompts_->head(system, documents);
   }
   const Tokenizer& tokenizer() const { return prompts_->tokenizer(); }
+  // The question in its own tokens; nothing where they are the master's.
+  std::optional<std::vector<int32_t>> own_question(const std::string& question) const {
+    if (own_ == nullptr) return std::nullopt;
+    return own_->tail(question);
+  }
   // The slave's system prompt and these documents.
   RequestText read(std::string slave, const std::vector<std::string>& documents) const;
 

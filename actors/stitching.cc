@@ -40,7 +40,7 @@ Stitching::Stitching(const GenerateRequest& request, LanguageModel& model,
 
 Status Stitching::attach() {
   for (size_t i = 0; i < sources_.size(); ++i) {
-    if (sources_[i].reader) continue;
+    if (sources_[i].reader || is_reported(sources_[i].link->name)) continue;
     if (Status status = attach_source(i); !status)
       SUTURE_RETURN_IF_ERROR(drop(i, 0, status.error()));
   }
@@ -139,7 +139,7 @@ void Stitching::show(int64_t first_position, int64_t last_position) {
 void Stitching::leave_out(int64_t first_position) {
   for (Source& source : sources_) {
     if (!source.reader || !source.link->sees_any()) continue;
-    if (!std::exchange(source.left_out, true))
+    if (!is_reported(source.link->name))
       degraded_.push_back({source.link->name,
                            std::max<int64_t>(0, request_.stitch_end - request_.first_new_position),
                            "stitch_until reached: more tokens than it allows, own and slaves'"});
@@ -309,12 +309,17 @@ Status Stitching::drop(size_t source, int64_t token, const Error& why) {
   if (link.fail_when_lost)
     return fail(why.code, fmt::format("slave was lost at token {}: {}", token, why.what), link.name,
                 "on_failure = \"degrade\" goes on without it");
-  sources_[source].reader.reset();
-  degraded_.push_back({link.name, token, why.what});
+  for (Source& part : sources_)
+    if (part.link->name == link.name) part.reader.reset();
+  if (!is_reported(link.name)) degraded_.push_back({link.name, token, why.what});
   lost_.reset();
   note_ready(true);
   build_plan();
   return {};
+}
+
+bool Stitching::is_reported(const std::string& slave) const {
+  return std::ranges::find(degraded_, slave, &Degraded::slave) != degraded_.end();
 }
 
 void Stitching::report(ProcessFigures& figures) const {

@@ -60,7 +60,7 @@ class Stitching {
 
   // The slave that made the last call fail.
   std::optional<size_t> lost() const { return lost_; }
-  // Goes on without it. An error if the slave's policy is "fail".
+  // Goes on without it, whatever else of the slave there is. An error if its policy is "fail".
   Status drop(size_t source, int64_t token, const Error& why);
 
   const SequencePlan& plan() const { return plan_; }
@@ -79,7 +79,6 @@ class Stitching {
   struct Source {
     const SourceLink* link = nullptr;
     std::unique_ptr<StreamReader> reader;
-    bool left_out = false;  // of rows beyond the limit, and reported
     // Where the master applies the projector.
     std::unique_ptr<ProjectedSource> projected;
     // Where rows, projected or not, cannot be used as they lie.
@@ -129,6 +128,7 @@ class Stitching {
   Result<bool> has_entries(size_t source, int32_t layer, int64_t entries);
   Status wait_entries(size_t source, int32_t layer, int64_t entries);
   bool note_ready(bool ready);
+  bool is_reported(const std::string& slave) const;
   ForeignSegment foreign_segment(const Source& source, const PlannedSegment& planned) const;
   ForeignSegment& segment(size_t part);
 

@@ -23,13 +23,19 @@ Status validate(const MergeInput& input) {
     if (source.lag < 0)
       return fail(ErrorCode::kInvalidArgument, fmt::format("lag {} is negative", source.lag),
                   source.name);
+    const auto slaves =
+        std::ssize(input.sources) - std::ranges::count_if(input.sources, &MergeSource::is_draft);
     if (source.transfer_end != 0 &&
-        (input.sources.size() > 1 || source.transfer_end <= std::ssize(input.head_ids)))
+        (slaves > 1 || source.transfer_end <= std::ssize(input.head_ids)))
       return fail(
           ErrorCode::kInvalidArgument,
           fmt::format("a text transferred up to token {} behind {} own ones, with {} slaves",
-                      source.transfer_end, input.head_ids.size(), input.sources.size()),
+                      source.transfer_end, input.head_ids.size(), slaves),
           source.name, "a slave that transfers its text is the only one");
+    if (source.draft_begin < 0 || source.draft_begin > source.draft_end)
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("a draft from {} to {}", source.draft_begin, source.draft_end),
+                  source.name);
   }
   return {};
 }
@@ -77,15 +83,41 @@ void align(const MergeInput& input, int32_t index, MergePlan& plan) {
   }
 }
 
-bool is_silent(const MergeSource& source) {
-  return std::ranges::all_of(source.layer_gain, [](float gain) { return std::isinf(gain); });
-}
-
 int64_t position_of(const MergePlan& plan, int64_t entry) {
   int64_t offset = 0;
   for (const OwnRun& run : plan.own)
     if (run.begin <= entry) offset = run.position_offset;
   return entry + offset;
+}
+
+// Returns how many positions the drafts take, between two of the master's own tokens.
+int64_t lay_drafts(const MergeInput& input, MergePlan& plan) {
+  const int64_t tail = std::ssize(input.tail_ids);
+  const int64_t entry =
+      std::ssize(input.head_ids) + tail - std::clamp<int64_t>(input.opening_tokens, 1, tail);
+  const int64_t begin = position_of(plan, entry);
+  int64_t cursor = begin;
+  for (size_t i = 0; i < input.sources.size(); ++i) {
+    const MergeSource& source = input.sources[i];
+    if (!source.is_draft()) continue;
+    const int64_t shift = cursor - source.draft_begin;
+    plan.segments.push_back({.source = static_cast<int32_t>(i),
+                             .position = SlavePosition::kPrefix,
+                             .begin = source.draft_begin,
+                             .end = source.draft_end,
+                             .position_offset = shift,
+                             .rotation_shift = shift,
+                             .lag = 0});
+    cursor += source.draft_end - source.draft_begin;
+  }
+  if (cursor == begin) return 0;
+  if (plan.own.back().begin == entry) plan.own.pop_back();
+  plan.own.push_back({entry, cursor - entry});
+  return cursor - begin;
+}
+
+bool is_silent(const MergeSource& source) {
+  return std::ranges::all_of(source.layer_gain, [](float gain) { return std::isinf(gain); });
 }
 
 // The position of the first of `rows` own rows that would see more than stitch_until tokens. What a
@@ -127,16 +159,17 @@ Result<MergePlan> plan_merge(const MergeInput& input) {
   const bool transfers = !input.sources.empty() && input.sources[0].transfer_end > 0;
   int64_t cursor = transfers ? lay_transfer(input, plan) : head;
   for (size_t i = 0; i < input.sources.size() && !transfers; ++i)
-    if (input.sources[i].position == SlavePosition::kPrefix)
+    if (input.sources[i].position == SlavePosition::kPrefix && !input.sources[i].is_draft())
       cursor = lay_prefix(input, static_cast<int32_t>(i), cursor, plan);
 
   if (head > 0) plan.own.push_back({0, 0});
   if (head == 0 || cursor != head) plan.own.push_back({head, cursor - head});
+  const int64_t drafted = lay_drafts(input, plan);
   for (size_t i = 0; i < input.sources.size() && !transfers; ++i)
-    if (input.sources[i].position == SlavePosition::kAligned)
+    if (input.sources[i].position == SlavePosition::kAligned && !input.sources[i].is_draft())
       align(input, static_cast<int32_t>(i), plan);
 
-  plan.first_new_position = cursor + std::ssize(input.tail_ids);
+  plan.first_new_position = cursor + std::ssize(input.tail_ids) + drafted;
   // In place of a transferred text a row would see nothing.
   if (!plan.segments.empty() && !transfers)
     plan.stitch_end =
@@ -145,10 +178,12 @@ Result<MergePlan> plan_merge(const MergeInput& input) {
   if (total > input.max_positions)
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} positions are needed ({} of the master's head, {} of prefixes, {} "
-                            "of its tail, {} to generate), the master has {}",
-                            total, head, cursor - head, input.tail_ids.size(), input.max_new_tokens,
-                            input.max_positions),
-                "merge plan", "shorten the documents or ask for fewer tokens");
+                            "of its tail, {} of drafts, {} to generate), the master has {}",
+                            total, head, cursor - head, input.tail_ids.size(), drafted,
+                            input.max_new_tokens, input.max_positions),
+                "merge plan",
+                drafted > 0 ? "shorten the documents, ask for fewer tokens or lower draft"
+                            : "shorten the documents or ask for fewer tokens");
   return plan;
 }
 

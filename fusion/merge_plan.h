@@ -29,12 +29,20 @@ struct MergeSource {
   // beginning and its tail what follows this token; the slave's entries stand for those in between.
   // 0 = any other mode.
   int64_t transfer_end = 0;
+  // Entries [draft_begin, draft_end) of its stream are a draft: what a slave said by itself after
+  // it had read the prompt. Such a source has nothing else. 0 = it is none.
+  int64_t draft_begin = 0;
+  int64_t draft_end = 0;
+
+  bool is_draft() const { return draft_end > 0; }
 };
 
 struct MergeInput {
   // The master's tokens before and after the place where prefixes are laid.
   std::vector<int32_t> head_ids;
   std::vector<int32_t> tail_ids;
+  // Before the last so many of tail_ids drafts are laid; those tokens open the answer.
+  int64_t opening_tokens = 1;
   int64_t max_new_tokens = 0;
   int64_t max_positions = 0;         // of the master
   int32_t n_layers = 0;              // of the master
@@ -67,6 +75,7 @@ struct MergePlan {
 // the head (the master keeps its own copy as the attention sink) and always its first token, since
 // a second sink in the middle of a sequence breaks attention. The tail follows the last prefix.
 // A transferred text fills the place between head and tail, at the positions that it has itself.
+// Drafts lie one after another between the text that was read and the opening of the answer.
 // kInvalidArgument when the positions do not fit the master, with the numbers.
 Result<MergePlan> plan_merge(const MergeInput& input);
 

@@ -163,5 +163,93 @@ TEST(MergePlanTest, ATransferredTextFillsThePlaceBetweenHeadAndTail) {
   EXPECT_FALSE(plan_merge(input).has_value());
 }
 
+// What two slaves said lies between the text and the last two tokens, which open the answer.
+TEST(MergePlanTest, DraftsLieBeforeTheOpeningOfTheAnswer) {
+  MergeInput input = two_documents();
+  input.tail_ids = {7, 8, 9, 10};
+  input.opening_tokens = 2;
+  input.sources.push_back(
+      {.name = "c", .position = SlavePosition::kAligned, .layer_gain = {0}, .lag = 1});
+  MergeSource draft{.name = "c", .layer_gain = {0}};
+  draft.draft_begin = 7;
+  draft.draft_end = 10;
+  input.sources.push_back(draft);
+  draft.name = "a";
+  draft.draft_begin = 0;
+  draft.draft_end = 2;
+  input.sources.push_back(draft);
+  const auto plan = plan_merge(input);
+  ASSERT_TRUE(plan.has_value()) << plan.error().message();
+  // Head 0..2, documents 3..7, tail 8..9, drafts 10..12 and 13..14, opening 15..16.
+  ASSERT_EQ(plan->own.size(), 3u);
+  EXPECT_EQ(plan->own[1].position_offset, 5);
+  EXPECT_EQ(plan->own[2].begin, 5);
+  EXPECT_EQ(plan->own[2].position_offset, 10);
+  EXPECT_EQ(plan->first_new_position, 17);
+  ASSERT_EQ(plan->segments.size(), 7u);
+  const PlannedSegment& first = plan->segments[2];
+  EXPECT_EQ(first.source, 3);
+  EXPECT_EQ(first.position, SlavePosition::kPrefix);
+  EXPECT_EQ(first.begin, 7);
+  EXPECT_EQ(first.end, 10);
+  EXPECT_EQ(first.position_offset, 3);
+  EXPECT_EQ(first.rotation_shift, 3);
+  EXPECT_EQ(visible_end(first, 9), 7) << "the question does not see it";
+  EXPECT_EQ(visible_end(first, 15), 10);
+  const PlannedSegment& second = plan->segments[3];
+  EXPECT_EQ(second.source, 4);
+  EXPECT_EQ(second.position_offset, 13);
+  EXPECT_EQ(visible_end(second, 12), 0);
+  EXPECT_EQ(visible_end(second, 15), 2);
+  // What was read meets the master on both sides, where the master's own tokens are.
+  EXPECT_EQ(plan->segments[4].end, 3);
+  EXPECT_EQ(plan->segments[5].begin, 3);
+  EXPECT_EQ(plan->segments[5].end, 5);
+  EXPECT_EQ(plan->segments[5].position_offset, 5);
+  EXPECT_EQ(plan->segments[6].begin, 5);
+  EXPECT_EQ(plan->segments[6].end, PlannedSegment::kOpenEnd);
+  EXPECT_EQ(plan->segments[6].position_offset, 10);
+  EXPECT_EQ(plan->segments[6].lag, 1);
+}
+
+TEST(MergePlanTest, TheWholeTailMayOpenTheAnswer) {
+  MergeInput input = two_documents();
+  input.opening_tokens = 100;
+  MergeSource draft{.name = "a", .layer_gain = {0}};
+  draft.draft_end = 4;
+  input.sources = {draft};
+  const auto plan = plan_merge(input);
+  ASSERT_TRUE(plan.has_value());
+  ASSERT_EQ(plan->own.size(), 2u);
+  EXPECT_EQ(plan->own[1].begin, 3);
+  EXPECT_EQ(plan->own[1].position_offset, 4);
+  input.head_ids.clear();
+  EXPECT_EQ(plan_merge(input)->own.size(), 1u);
+  EXPECT_EQ(plan_merge(input)->own[0].position_offset, 4);
+  input.max_positions = 9;
+  EXPECT_FALSE(plan_merge(input).has_value()) << "a draft needs positions too";
+  input.max_positions = 10;
+  EXPECT_TRUE(plan_merge(input).has_value());
+  input.sources[0].draft_begin = -1;
+  EXPECT_FALSE(plan_merge(input).has_value());
+}
+
+TEST(MergePlanTest, ADraftComesBesideATransferredText) {
+  MergeInput input = two_documents();
+  input.tail_ids = {7, 8, 9};
+  MergeSource draft{.name = "a", .layer_gain = {0}};
+  draft.draft_begin = 21;
+  draft.draft_end = 25;
+  input.sources = {{.name = "a", .layer_gain = {0}, .transfer_end = 18}, draft};
+  const auto plan = plan_merge(input);
+  ASSERT_TRUE(plan.has_value()) << plan.error().message();
+  ASSERT_EQ(plan->segments.size(), 2u);
+  EXPECT_EQ(plan->segments[1].position_offset, 20 - 21);
+  ASSERT_EQ(plan->own.size(), 3u);
+  EXPECT_EQ(plan->own[2].begin, 5);
+  EXPECT_EQ(plan->own[2].position_offset, 15 + 4);
+  EXPECT_EQ(plan->first_new_position, 25);
+}
+
 }  // namespace
 }  // namespace suture

@@ -46,6 +46,16 @@ std::vector<TokenPair> pair_by_ends(std::span<const int64_t> source_ends,
   return pairs;
 }
 
+std::vector<int32_t> last_ended(std::span<const int64_t> source_ends,
+                                std::span<const int64_t> target_ends) {
+  std::vector<int32_t> sources;
+  for (const int64_t end : target_ends) {
+    const auto passed = std::ranges::upper_bound(source_ends, end) - source_ends.begin();
+    if (passed > 0) sources.push_back(static_cast<int32_t>(passed) - 1);
+  }
+  return sources;
+}
+
 std::vector<TokenPair> pair_tokens(const Tokenizer& source, std::span<const int32_t> source_ids,
                                    const Tokenizer& target, std::span<const int32_t> target_ids,
                                    std::string_view text, int32_t sink) {

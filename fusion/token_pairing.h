@@ -31,6 +31,11 @@ std::vector<int64_t> token_ends(const Tokenizer& tokenizer, std::span<const int3
 std::vector<TokenPair> pair_by_ends(std::span<const int64_t> source_ends,
                                     std::span<const int64_t> target_ends, int32_t sink);
 
+// For each target token the source token that ends with it or last before; none for the first ones,
+// which end before any source token does.
+std::vector<int32_t> last_ended(std::span<const int64_t> source_ends,
+                                std::span<const int64_t> target_ends);
+
 // One to one where the vocabularies are the same, by their ends elsewhere.
 std::vector<TokenPair> pair_tokens(const Tokenizer& source, std::span<const int32_t> source_ids,
                                    const Tokenizer& target, std::span<const int32_t> target_ids,

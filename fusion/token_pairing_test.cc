@@ -74,5 +74,12 @@ TEST(ReadingOf, BeginsWithTheBeginningOfTextAndEndsInTime) {
   EXPECT_EQ(token_ends(*tokenizer, ids, "abcd"), (Ends{0, 1, 2}));
 }
 
+TEST(LastEnded, IsTheSourceTokenThatEndsThereOrLastBefore) {
+  const Ends source = {2, 3, 7};
+  EXPECT_EQ(last_ended(source, Ends{1, 2, 4, 6, 7, 9}), (std::vector<int32_t>{0, 1, 1, 2, 2}));
+  EXPECT_TRUE(last_ended(source, Ends{1}).empty());
+  EXPECT_TRUE(last_ended({}, Ends{5}).empty());
+}
+
 }  // namespace
 }  // namespace suture

@@ -115,6 +115,11 @@ nlohmann::json to_json(const Answer& answer) {
   for (const Replayed& replay : answer.replayed)
     json["replayed"].push_back({{"token", replay.token}, {"why", replay.why}});
   if (!answer.forced.empty()) json["forced"] = answer.forced;
+  for (const DraftedText& draft : answer.drafts)
+    json["drafts"].push_back({{"slave", draft.slave},
+                              {"text", draft.text},
+                              {"token_ids", draft.token_ids},
+                              {"seconds", draft.seconds}});
   for (const TraceSpan& span : answer.spans)
     json["spans"].push_back({{"process", span.process},
                              {"name", span.name},
@@ -172,6 +177,12 @@ Result<Answer> answer_from_json(const nlohmann::json& source) {
           {replay.at("token").get<int64_t>(), replay.at("why").get<std::string>()});
     if (json.contains("attention")) answer.attention = attention_from_json(json.at("attention"));
     if (json.contains("forced")) json.at("forced").get_to(answer.forced);
+    if (json.contains("drafts"))
+      for (const nlohmann::json& draft : json.at("drafts"))
+        answer.drafts.push_back({draft.at("slave").get<std::string>(),
+                                 draft.at("token_ids").get<std::vector<int32_t>>(),
+                                 draft.at("text").get<std::string>(),
+                                 draft.at("seconds").get<double>()});
     if (!json.contains("spans")) return;
     for (const nlohmann::json& span : json.at("spans"))
       answer.spans.push_back(

@@ -5,13 +5,24 @@
 #include <algorithm>
 #include <vector>
 
+#include "models/unicode.h"
+
 namespace suture {
 namespace {
 
 using Row = std::vector<std::string>;
 
-constexpr size_t kTextColumns = 2;  // the first ones are left-aligned
+constexpr size_t kShownOfDraft = 2000;  // bytes
+constexpr size_t kTextColumns = 2;      // the first ones are left-aligned
 constexpr int kProjectionColumn = 4;
+
+// In one line.
+std::string shown(const DraftedText& draft) {
+  std::string text = draft.text;
+  std::ranges::replace(text, '\n', ' ');
+  return fmt::format("'{}' drafted {} tokens in {:.2f} s: {}", draft.slave, draft.token_ids.size(),
+                     draft.seconds, printable(text, kShownOfDraft));
+}
 
 std::string megabytes(int64_t bytes) {
   return fmt::format("{:.1f}", static_cast<double>(bytes) / 1e6);
@@ -63,6 +74,7 @@ std::string aligned(const std::vector<Row>& rows) {
 
 std::vector<std::string> answer_notes(const Answer& answer) {
   std::vector<std::string> notes;
+  for (const DraftedText& draft : answer.drafts) notes.push_back(shown(draft));
   for (const Degraded& lost : answer.degraded)
     notes.push_back(
         fmt::format("went on without '{}' from token {}: {}", lost.slave, lost.token, lost.why));

@@ -22,6 +22,14 @@ TEST(AnswerTableTest, SaysWhatWasOutOfTheOrdinary) {
   EXPECT_EQ(notes[2], "stopped after 2 tokens; -n asks for more");
 }
 
+TEST(AnswerTableTest, ShowsWhatSlavesDrafted) {
+  Answer answer;
+  answer.drafts = {{"reader", {1, 2, 3}, "It left\nat \x1b[31mnine.", 0.5}};
+  const auto notes = answer_notes(answer);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0], "'reader' drafted 3 tokens in 0.50 s: It left at \\x1b[31mnine.");
+}
+
 TEST(AnswerTableTest, AlignsColumnsAndComputesRates) {
   std::vector<ProcessFigures> figures(2);
   figures[0].name = "master";

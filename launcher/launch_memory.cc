@@ -52,7 +52,7 @@ Result<ProcessMemory> process_memory(const LaunchSpec& spec, const ModelSpec& mo
   process.weight_bytes += file.model.converted_bytes;
   SUTURE_ASSIGN_OR_RETURN(process.kv_bytes,
                           Slab::memory_bytes_for({.shape = file.kv_shape,
-                                                  .max_seq_len = spec.max_seq_len,
+                                                  .max_seq_len = spec.longest_sequence(model),
                                                   .max_sequences = spec.max_sequences,
                                                   .owner = {}}));
   process.activation_bytes = file.model.activation_bytes;
@@ -69,7 +69,7 @@ Status add_projection(const LaunchSpec& spec, const ModelSpec& slave, const File
   SUTURE_ASSIGN_OR_RETURN(const Projector projector, read_projector(slave.fusion.projector));
   SUTURE_ASSIGN_OR_RETURN(const uint64_t slab,
                           Slab::memory_bytes_for({.shape = master.kv_shape,
-                                                  .max_seq_len = spec.max_seq_len,
+                                                  .max_seq_len = spec.longest_sequence(slave),
                                                   .max_sequences = spec.max_sequences,
                                                   .owner = {}}));
   const uint64_t own = static_cast<uint64_t>(master.kv_shape.n_layers) *

@@ -75,6 +75,17 @@ TEST(LaunchMemoryTest, KvIsProportionalToLengthAndSequences) {
   EXPECT_NEAR(static_cast<double>(memory_of(spec).kv_bytes()), 4.0 * before, 0.02 * before);
 }
 
+TEST(LaunchMemoryTest, ADraftNeedsRoomBesideTheLongestSequence) {
+  LaunchSpec spec = twins_and_a_stranger();
+  const LaunchMemory before = memory_of(spec);
+  spec.models[1].fusion.draft = 4096;  // as long again
+  const LaunchMemory after = memory_of(spec);
+  EXPECT_EQ(after.processes[0].kv_bytes, before.processes[0].kv_bytes);
+  EXPECT_EQ(after.processes[2].kv_bytes, before.processes[2].kv_bytes);
+  const auto once = static_cast<double>(before.processes[1].kv_bytes);
+  EXPECT_NEAR(static_cast<double>(after.processes[1].kv_bytes), 2.0 * once, 0.02 * once);
+}
+
 TEST(LaunchMemoryTest, OneProcessForAllNeedsLessThanProcesses) {
   LaunchSpec spec = twins_and_a_stranger();
   const uint64_t processes = memory_of(spec).total_bytes();

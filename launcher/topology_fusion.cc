@@ -19,10 +19,11 @@ constexpr size_t kMaxPathBytes = 4096;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kMaxGain = 100;  // exp(100) drowns everything else already
 
-constexpr std::array<std::string_view, 11> kFusionKeys = {
-    "mode", "position", "layer_map", "norm",  "gain", "lag",
-    "sink", "reread",   "projector", "force", "apply"};
-constexpr std::array<std::string_view, 1> kPlannedFusionKeys = {"draft"};
+constexpr int64_t kMaxDraft = 4096;  // tokens
+
+constexpr std::array<std::string_view, 12> kFusionKeys = {
+    "mode", "position", "layer_map", "norm",  "gain",  "lag",
+    "sink", "reread",   "projector", "force", "apply", "draft"};
 
 // A number, or one number a layer; -inf switches the slave off.
 Status read_gain(const TomlReader& reader, FusionSpec& fusion) {
@@ -114,6 +115,11 @@ Status read_projector(const TomlReader& reader, const std::filesystem::path& fol
       fusion.apply, reader.choice<ProjectorUse>(
                         "apply", fusion.apply,
                         {{"writer", ProjectorUse::kWriter}, {"reader", ProjectorUse::kReader}}));
+  if (fusion.draft > 0 && fusion.apply == ProjectorUse::kReader)
+    return reader.refuse("draft",
+                         "a draft is mapped by the slave's process, and apply = \"reader\" leaves "
+                         "mapping to the master's",
+                         "remove apply, or draft");
   if (!reader.has("projector")) {
     for (const std::string_view key : {"force", "apply"})
       if (reader.has(key))
@@ -135,7 +141,7 @@ Status read_projector(const TomlReader& reader, const std::filesystem::path& fol
 
 Status read_fusion(const TomlReader& reader, const std::filesystem::path& folder,
                    FusionSpec& fusion) {
-  SUTURE_RETURN_IF_ERROR(reader.check_keys(kFusionKeys, kPlannedFusionKeys));
+  SUTURE_RETURN_IF_ERROR(reader.check_keys(kFusionKeys, {}));
   SUTURE_ASSIGN_OR_RETURN(fusion.mode,
                           reader.choice<FusionMode>("mode", fusion.mode,
                                                     {{"concat", FusionMode::kConcat},
@@ -159,6 +165,7 @@ Status read_fusion(const TomlReader& reader, const std::filesystem::path& folder
   SUTURE_ASSIGN_OR_RETURN(fusion.sink, reader.integer("sink", fusion.sink, 0, 1 << 20));
   // At least one: its row gives the first token.
   SUTURE_ASSIGN_OR_RETURN(fusion.reread, reader.integer("reread", fusion.reread, 1, 1 << 20));
+  SUTURE_ASSIGN_OR_RETURN(fusion.draft, reader.integer("draft", fusion.draft, 0, kMaxDraft));
   SUTURE_RETURN_IF_ERROR(check_keys_of_mode(reader, fusion));
   return read_projector(reader, folder, fusion);
 }

@@ -83,6 +83,8 @@ constexpr TopologyKey kKeys[] = {
      "added to the scores of the slave's tokens (natural logarithm)"},
     {"fusion", "lag", KeyType::kInteger, "0 to 1048576", "1",
      "aligned only: a token at p sees the slave's tokens up to p - lag"},
+    {"fusion", "draft", KeyType::kInteger, "0 to 4096", "0",
+     "most tokens that the slave goes on by itself before the master answers; they are part of it"},
     {"sampling", "temperature", KeyType::kNumber, "0 to 100", "0", "0 takes the best token always"},
     {"sampling", "top_k", KeyType::kInteger, "0 to 1024", "40",
      "draw from the k best tokens; 0 = from all"},

@@ -1,5 +1,6 @@
 #include "launcher/topology.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -246,7 +247,6 @@ TEST_F(TopologyTest, RopeKeysReplaceWhatTheFileSays) {
 }
 
 TEST_F(TopologyTest, WhatIsNotBuiltYetIsRefusedByName) {
-  expect_error(parse_slave("fusion = { draft = 1 }"), ErrorCode::kUnsupported, "t.toml:9", "draft");
   for (const char* line : {"device = \"cuda:0\"", "device = \"host2:cuda:1\""})
     expect_error(parse_slave(line), ErrorCode::kUnsupported, "t.toml:9", "not supported");
   for (const char* line : {"gpu_sharing = \"mps\"\n"})
@@ -284,6 +284,29 @@ TEST_F(TopologyTest, SlavesWhoseRowsAreMappedOrStandInPlaceOfTheMasters) {
   EXPECT_EQ(mapped->models[1].fusion.sink, 4);
   EXPECT_EQ(mapped->models[1].fusion.reread, 32);
   EXPECT_EQ(fusion("mode = \"auto\"")->models[1].fusion.mode, FusionMode::kAuto);
+}
+
+TEST_F(TopologyTest, SlavesThatDraft) {
+  folder_.write("p.suture", "x");
+  for (const char* mode : {"mode = \"concat\"", "mode = \"project\", projector = \"p.suture\"",
+                           "mode = \"transfer\"", "mode = \"auto\""}) {
+    const auto spec = parse_slave(fmt::format("fusion = {{ {}, draft = 64 }}", mode));
+    ASSERT_TRUE(spec.has_value()) << spec.error().message();
+    EXPECT_EQ(spec->models[1].fusion.draft, 64);
+    EXPECT_TRUE(spec->models[1].drafts());
+    EXPECT_EQ(spec->longest_sequence(spec->models[1]), spec->max_seq_len + 64);
+    EXPECT_EQ(spec->longest_sequence(spec->models[0]), spec->max_seq_len);
+  }
+  EXPECT_FALSE(parse_slave("fusion = { gain = -inf, draft = 64 }")->models[1].drafts());
+  EXPECT_FALSE(parse_slave("fusion = { draft = 0 }")->models[1].drafts());
+  expect_error(parse_slave("fusion = { mode = \"project\", projector = \"p.suture\", "
+                           "apply = \"reader\", draft = 4 }"),
+               ErrorCode::kInvalidArgument, "model[1].fusion.draft",
+               "mapped by the slave's process");
+  for (const char* wrong : {"-1", "4097", "1.5", "true"})
+    expect_error(parse_slave(fmt::format("fusion = {{ draft = {} }}", wrong)),
+                 ErrorCode::kInvalidArgument, "model[1].fusion.draft",
+                 "expected an integer from 0 to 4096");
 }
 
 TEST_F(TopologyTest, KeysThatSayNothingInAModeAreRefused) {
