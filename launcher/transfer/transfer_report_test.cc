@@ -159,7 +159,8 @@ TEST(TransferReportTest, TheTextIsMadeToBeRead) {
   EXPECT_TRUE(contains(text, "small reads, large goes on; projector p.suture")) << text;
   EXPECT_TRUE(contains(text, "           512    2       1.500       2.000       3.500")) << text;
   EXPECT_TRUE(contains(text, "         maths    1")) << text;
-  EXPECT_TRUE(contains(text, "    2048*     8.000     2.000 +    0.500 (  0.375,   0.250)")) << text;
+  EXPECT_TRUE(contains(text, "    2048*     8.000     2.000 +    0.500 (  0.375,   0.250)"))
+      << text;
   EXPECT_TRUE(contains(text, "3.20 x of 3.33")) << text;
   EXPECT_TRUE(contains(text, "* no text is as long")) << text;
   EXPECT_FALSE(contains(text, "nan")) << text;
