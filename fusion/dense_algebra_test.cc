@@ -65,18 +65,20 @@ TEST(DenseAlgebra, ThreadsSideBySideGetWhatOneGets) {
 }
 
 TEST(DenseAlgebra, WhatIsFactoredCanBeSolved) {
-  constexpr int64_t n = 24, n_rows = 3;
-  const auto half = whole_numbers<double>(n * n, 5);
-  std::vector<double> matrix(static_cast<size_t>(n * n));
-  for (int64_t i = 0; i < n; ++i) matrix[static_cast<size_t>(i * (n + 1))] = 1;
-  multiply_transposed_right(1, {half.data(), n, n, n}, {half.data(), n, n, n}, 1,
-                            {matrix.data(), n, n, n});
-  const auto expected = whole_numbers<double>(n_rows * n, 6);
-  std::vector<double> rows(static_cast<size_t>(n_rows * n));
-  multiply_transposed_right(1, {expected.data(), n_rows, n, n}, {matrix.data(), n, n, n}, 0,
-                            {rows.data(), n_rows, n, n});
-  ASSERT_TRUE(factor({matrix.data(), n, n, n}));
-  solve({matrix.data(), n, n, n}, {rows.data(), n_rows, n, n});
+  constexpr int64_t kSize = 24, kSolved = 3;
+  const auto half = whole_numbers<double>(kSize * kSize, 5);
+  std::vector<double> matrix(static_cast<size_t>(kSize * kSize));
+  for (int64_t i = 0; i < kSize; ++i) matrix[static_cast<size_t>(i * (kSize + 1))] = 1;
+  multiply_transposed_right(1, {half.data(), kSize, kSize, kSize},
+                            {half.data(), kSize, kSize, kSize}, 1,
+                            {matrix.data(), kSize, kSize, kSize});
+  const auto expected = whole_numbers<double>(kSolved * kSize, 6);
+  std::vector<double> rows(static_cast<size_t>(kSolved * kSize));
+  multiply_transposed_right(1, {expected.data(), kSolved, kSize, kSize},
+                            {matrix.data(), kSize, kSize, kSize}, 0,
+                            {rows.data(), kSolved, kSize, kSize});
+  ASSERT_TRUE(factor({matrix.data(), kSize, kSize, kSize}));
+  solve({matrix.data(), kSize, kSize, kSize}, {rows.data(), kSolved, kSize, kSize});
   for (size_t i = 0; i < rows.size(); ++i) EXPECT_NEAR(rows[i], expected[i], 1e-9);
 }
 
