@@ -87,6 +87,22 @@ TEST_F(EvalSystemTest, ChoicesAreJudgedInTwoWaysAndASilentSlaveIsTheMasterAlone)
             answers(json, "master alone"));
 }
 
+TEST_F(EvalSystemTest, TextsAreJudgedByTheirSecondHalf) {
+  const auto texts = folder_.write("texts.jsonl",
+                                   "{\"text\":\"the rain and the wind and the rain\"}\n"
+                                   "{\"text\":\"a wet day and a dry day in the rain\"}\n");
+  const SutureRun run =
+      run_suture({"--json", "eval", topology("fusion = { position = \"aligned\" }"), "--set",
+                  texts.string(), "--gain=-inf,0", "--arms", "alone,stitched"});
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  const nlohmann::json json = run.json();
+  const auto& arms = json.at("tasks")[0].at("arms");
+  ASSERT_EQ(arms.size(), 3u);
+  EXPECT_LT(arms[0].at("score"), 0);
+  EXPECT_EQ(arms[1].at("score"), arms[0].at("score"));  // the slave is silent
+  EXPECT_NE(arms[2].at("score"), arms[0].at("score"));
+}
+
 TEST_F(EvalSystemTest, DocumentsChangeWithTheItem) {
   const std::string report = (folder_.path() / "report.md").string();
   const SutureRun run = run_suture(

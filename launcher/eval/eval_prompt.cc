@@ -11,7 +11,7 @@ namespace {
 struct Wording {
   std::string_view question, answer;
   std::string_view gap;  // between "answer" and what follows it
-  std::string_view choose, calculate, from_documents;
+  std::string_view choose, calculate, from_documents, go_on;
 };
 
 constexpr Wording kEnglish = {
@@ -21,6 +21,7 @@ constexpr Wording kEnglish = {
     "Answer with the letter of the right option.",
     "Work it out step by step. End with a line that says \"Answer: \" and the number.",
     "Answer briefly, from the documents.",
+    "Go on with this text:",
 };
 
 constexpr Wording kChinese = {
@@ -30,6 +31,7 @@ constexpr Wording kChinese = {
     "请只回答正确选项的字母。",
     "请一步一步计算，最后一行写“答案：”和这个数。",
     "请根据文档简要回答。",
+    "请接着写下去：",
 };
 
 // A character of the block U+4E00 to U+9FFF: three bytes, the first E4 to E9. (Those of E4 B8
@@ -75,12 +77,16 @@ struct QuestionText {
   std::string operator()(const MultidocItem& item) const {
     return fmt::format("{}\n{}", item.question, wording(item.question).from_documents);
   }
+  std::string operator()(const TextItem& item) const {
+    return fmt::format("{}\n\n{}", wording(item.read).go_on, item.read);
+  }
 };
 
 struct ContextText {
   std::string operator()(const ChoiceItem& item) const { return item.passage; }
   std::string operator()(const NumberItem&) const { return {}; }
   std::string operator()(const CodeItem&) const { return {}; }
+  std::string operator()(const TextItem&) const { return {}; }
   std::string operator()(const MultidocItem& item) const {
     return fmt::format("{}", fmt::join(item.documents, "\n\n"));
   }

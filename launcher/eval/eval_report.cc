@@ -58,14 +58,27 @@ nlohmann::json arm_json(const LaunchSpec& topology, const TaskResult& task, cons
   return json;
 }
 
-std::string interval_text(const Interval& interval, double scale) {
-  return fmt::format("{:.1f} to {:.1f}", interval.low * scale, interval.high * scale);
+// How scores of a metric are written: shares in percent, log-likelihoods in nats.
+struct ScoreFormat {
+  double scale;
+  int digits;
+  std::string_view title;
+};
+
+ScoreFormat score_format(Metric metric) {
+  return is_share(metric) ? ScoreFormat{100, 1, "score %"} : ScoreFormat{1, 4, "ln p a token"};
 }
 
-std::string comparison_text(const std::optional<Comparison>& comparison) {
+std::string interval_text(const Interval& interval, const ScoreFormat& format) {
+  return fmt::format("{:.{}f} to {:.{}f}", interval.low * format.scale, format.digits,
+                     interval.high * format.scale, format.digits);
+}
+
+std::string comparison_text(const std::optional<Comparison>& comparison,
+                            const ScoreFormat& format) {
   if (!comparison) return "";
-  return fmt::format("{:+.1f} ({}), p = {:.3g}", 100 * comparison->difference,
-                     interval_text(comparison->interval, 100), comparison->p);
+  return fmt::format("{:+.{}f} ({}), p = {:.3g}", format.scale * comparison->difference,
+                     format.digits, interval_text(comparison->interval, format), comparison->p);
 }
 
 std::string_view verdict(const ArmSummary& arm) {
@@ -103,17 +116,19 @@ std::string attention_report(const TaskResult& task, const TaskSummary& summary,
 
 std::string task_report(const LaunchSpec& topology, const TaskResult& task, uint64_t seed) {
   const TaskSummary summary = summarise(task, seed);
-  std::string text = fmt::format("\n## {}, by {}\n\n{} items.\n\n", task.set,
-                                 metric_name(task.metric), task.ids.size());
-  text +=
-      "| arm | n | score % (95 %) | against master alone | against another item's message | "
-      "s per item | |\n|---|---|---|---|---|---|---|\n";
+  const ScoreFormat format = score_format(task.metric);
+  std::string text = fmt::format(
+      "\n## {}, by {}\n\n{} items.\n\n"
+      "| arm | n | {} (95 %) | against master alone | against another item's message | "
+      "s per item | |\n|---|---|---|---|---|---|---|\n",
+      task.set, metric_name(task.metric), task.ids.size(), format.title);
   for (size_t i = 0; i < task.arms.size(); ++i) {
     const ArmSummary& arm = summary.arms[i];
-    text += fmt::format("| {} | {} | {:.1f} ({}) | {} | {} | {:.2f} | {} |\n",
-                        arm_name(task.arms[i].arm, topology), arm.n, 100 * arm.mean,
-                        interval_text(arm.interval, 100), comparison_text(arm.against_alone),
-                        comparison_text(arm.against_shuffled), arm.seconds, verdict(arm));
+    text += fmt::format("| {} | {} | {:.{}f} ({}) | {} | {} | {:.2f} | {} |\n",
+                        arm_name(task.arms[i].arm, topology), arm.n, format.scale * arm.mean,
+                        format.digits, interval_text(arm.interval, format),
+                        comparison_text(arm.against_alone, format),
+                        comparison_text(arm.against_shuffled, format), arm.seconds, verdict(arm));
   }
   return text + notes(task, summary, topology) + attention_report(task, summary, topology);
 }

@@ -125,14 +125,32 @@ Result<EvalTask> read_multidoc(const Fields& fields) {
   return item;
 }
 
+// Cut before the last space of the first half; within a text without spaces, before a character.
+size_t middle_of(std::string_view text) {
+  const size_t half = text.size() / 2;
+  const size_t space = text.find_last_of(" \n", half);
+  if (space != std::string_view::npos && space > half / 2) return space;
+  size_t middle = half;
+  while (middle > 0 && (static_cast<unsigned char>(text[middle]) & 0xC0) == 0x80) --middle;
+  return middle;
+}
+
+Result<EvalTask> read_text_item(const Fields& fields) {
+  SUTURE_ASSIGN_OR_RETURN(const std::string text, fields.some_text("text"));
+  const size_t middle = middle_of(text);
+  if (middle == 0) return wrong("\"text\" is too short to be cut in two", fields.where());
+  return TextItem{text.substr(0, middle), text.substr(middle)};
+}
+
 Result<EvalTask> read_task(const Fields& fields) {
   if (fields.has("documents")) return read_multidoc(fields);
   if (fields.has("options")) return read_choice(fields);
   if (fields.has("entry_point")) return read_code(fields);
   if (fields.has("question") && fields.has("answer")) return read_number(fields);
+  if (fields.has("text")) return read_text_item(fields);
   return wrong(
       "no item of a known kind: expected \"options\" (multiple choice), \"entry_point\" (code), "
-      "\"documents\" (multidoc), or \"question\" and \"answer\"",
+      "\"documents\" (multidoc), \"question\" and \"answer\", or \"text\"",
       fields.where());
 }
 
@@ -178,7 +196,7 @@ Result<EvalSet> load_eval_set(const std::filesystem::path& path) {
 
 std::string_view task_kind_name(const EvalTask& task) {
   constexpr std::array<std::string_view, std::variant_size_v<EvalTask>> kNames = {
-      "multiple-choice", "exact-match", "code", "multidoc"};
+      "multiple-choice", "exact-match", "code", "multidoc", "text"};
   return kNames[task.index()];
 }
 

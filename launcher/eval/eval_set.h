@@ -46,7 +46,13 @@ struct MultidocItem {
   std::vector<ExpectedFact> expect;
 };
 
-using EvalTask = std::variant<ChoiceItem, NumberItem, CodeItem, MultidocItem>;
+// A text of which the first half is read, and the likelihood of the second half is taken.
+struct TextItem {
+  std::string read;
+  std::string rest;  // neither is empty
+};
+
+using EvalTask = std::variant<ChoiceItem, NumberItem, CodeItem, MultidocItem, TextItem>;
 
 struct EvalItem {
   std::string id;  // its own, or the file's name and the line: "gsm8k:17"
@@ -61,7 +67,7 @@ struct EvalSet {
 // Errors name file, line and field. `path` may be anybody's file: its size is bounded.
 Result<EvalSet> load_eval_set(const std::filesystem::path& path);
 
-// "multiple-choice", "exact-match", "code", "multidoc"
+// "multiple-choice", "exact-match", "code", "multidoc", "text"
 std::string_view task_kind_name(const EvalTask& task);
 
 }  // namespace suture

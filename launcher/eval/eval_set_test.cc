@@ -56,6 +56,24 @@ TEST(EvalSetTest, KnowsMultidocByItsDocuments) {
   EXPECT_EQ(item.expect[1].spellings.size(), 2u);
 }
 
+TEST(EvalSetTest, CutsTextsInTheMiddleBetweenWordsOrCharacters) {
+  const auto set = load(
+      "{\"text\":\"one two three four\",\"kind\":\"numbers\"}\n"
+      "{\"text\":\"一二三四五\"}\n"
+      "{\"text\":\"a bcdefghijklmnop\"}");
+  ASSERT_TRUE(set.has_value()) << set.error().message();
+  EXPECT_EQ(task_kind_name(set->items[0].task), "text");
+  const auto halves = [&](size_t i) {
+    const auto& item = std::get<TextItem>(set->items[i].task);
+    return std::pair{item.read, item.rest};
+  };
+  EXPECT_EQ(halves(0), std::pair(std::string("one two"), std::string(" three four")));
+  EXPECT_EQ(halves(1), std::pair(std::string("一二"), std::string("三四五")));
+  EXPECT_EQ(halves(2), std::pair(std::string("a bcdefg"), std::string("hijklmnop")));
+  for (const char* bad : {R"({"text":"x"})", R"({"text":"一"})", R"({"text":""})"})
+    EXPECT_FALSE(load(bad).has_value()) << bad;
+}
+
 TEST(EvalSetTest, NamesTheLineThatIsWrong) {
   const std::string fine = "{\"question\":\"q\",\"options\":[\"a\",\"b\"],\"answer\":1}\n";
   for (const char* bad : {"nonsense",

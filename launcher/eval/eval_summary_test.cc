@@ -122,5 +122,17 @@ TEST(EvalReportTest, SaysWhatWasMeasuredAndWhatItIsWorth) {
   EXPECT_TRUE(arms.at(0).at("against_alone").is_null());
 }
 
+TEST(EvalReportTest, LikelihoodsAreInNats) {
+  EvalResult result;
+  TaskResult texts{"texts", Metric::kLikelihood, {"a", "b", "c"}, {}};
+  texts.arms = {arm({.kind = ArmKind::kMasterAlone}, {-2, -1, -3}),
+                arm({.kind = ArmKind::kStitched}, {-1.75, -0.75, -2.75})};
+  result.tasks = {texts};
+  const std::string report = eval_report(topology({aligned("a")}), result, 1);
+  for (const char* part : {"| arm | n | ln p a token (95 %) |", "| master alone | 3 | -2.0000 (",
+                           "+0.2500 (0.2500 to 0.2500)"})
+    EXPECT_NE(report.find(part), std::string::npos) << part << "\n" << report;
+}
+
 }  // namespace
 }  // namespace suture::eval_test

@@ -11,6 +11,7 @@
 namespace suture {
 namespace {
 
+// What is scored begins a turn of its own, where no blank comes first.
 std::string trimmed(std::string_view text) {
   const size_t begin = text.find_first_not_of(' ');
   return begin == std::string_view::npos ? std::string() : std::string(text.substr(begin));
@@ -31,7 +32,6 @@ Result<Judgement> judge_choice(const Subject& subject, Metric metric, const ArmI
                        .continuations = {},
                        .slave_texts = input.slave_texts,
                        .attention = attention};
-  // The answer begins a turn of its own, where no blank comes first.
   for (const std::string& text : prompt.continuations)
     options.continuations.push_back(trimmed(text));
   SUTURE_ASSIGN_OR_RETURN(Scoring scoring, subject.score(options));
@@ -42,6 +42,22 @@ Result<Judgement> judge_choice(const Subject& subject, Metric metric, const ArmI
       best = i;
   return Judgement{.score = best == item.answer ? 1.0 : 0.0,
                    .answer = std::string(1, option_letter(best)),
+                   .degraded = !scoring.degraded.empty(),
+                   .seconds = scoring.seconds,
+                   .attention = std::move(scoring.attention)};
+}
+
+Result<Judgement> judge_text(const Subject& subject, const ArmInput& input,
+                             const AttentionQuery& attention) {
+  const auto& item = std::get<TextItem>(input.task);
+  SUTURE_ASSIGN_OR_RETURN(
+      Scoring scoring,
+      subject.score({.text = with_context(input.context, question_text(input.task)),
+                     .continuations = {trimmed(item.rest)},
+                     .slave_texts = input.slave_texts,
+                     .attention = attention}));
+  return Judgement{.score = likelihood(scoring.continuations.front(), Metric::kLikelihood),
+                   .answer = {},
                    .degraded = !scoring.degraded.empty(),
                    .seconds = scoring.seconds,
                    .attention = std::move(scoring.attention)};
@@ -73,6 +89,7 @@ std::string_view metric_name(Metric metric) {
     case Metric::kNumber: return "last number";
     case Metric::kProgram: return "pass@1";
     case Metric::kFacts: return "facts";
+    case Metric::kLikelihood: return "ln p a token";
   }
   return "unknown";
 }
@@ -89,6 +106,7 @@ Result<Judgement> judge(const Subject& subject, Metric metric, const ArmInput& i
                         const JudgeOptions& options) {
   if (metric == Metric::kOptionText || metric == Metric::kOptionLetter)
     return judge_choice(subject, metric, input, options.ask.attention);
+  if (metric == Metric::kLikelihood) return judge_text(subject, input, options.ask.attention);
   AskOptions ask = options.ask;
   ask.text = with_context(input.context, question_text(input.task));
   ask.slave_texts = input.slave_texts;

@@ -21,9 +21,12 @@ enum class Metric : uint8_t {
   kNumber,        // the last number of the answer
   kProgram,       // a program that passes its test
   kFacts,         // the share of the required facts that the answer holds
+  kLikelihood,    // the mean log-likelihood of the text's second half, nats a token
 };
-// "option text", "option letter", "last number", "pass@1", "facts".
+// "option text", "option letter", "last number", "pass@1", "facts", "ln p a token".
 std::string_view metric_name(Metric metric);
+// Whether scores are shares, from 0 to 1.
+inline bool is_share(Metric metric) { return metric != Metric::kLikelihood; }
 
 // Who is asked.
 struct Subject {
@@ -37,7 +40,7 @@ struct JudgeOptions {
 };
 
 struct Judgement {
-  double score = 0;                // 0 = wrong, 1 = right
+  double score = 0;                // 0 = wrong, 1 = right; or what the metric says
   std::string answer;              // as text; the option's letter
   bool degraded = false;           // slaves were lost on the way
   double seconds = 0;              // of the launch's work

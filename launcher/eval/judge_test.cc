@@ -87,6 +87,15 @@ TEST_F(JudgeTest, FactsCountByTheirShare) {
   EXPECT_EQ(asked_.text, "The documents.\n\n" + question_text(input.task));
 }
 
+TEST_F(JudgeTest, ATextCountsByTheLikelihoodOfATokenOfItsSecondHalf) {
+  const ArmInput input{"", TextItem{.read = "It was", .rest = " very dry."}, {{}, "another"}};
+  const Judgement judged = judge(scorer({{-1, -2, -6}}), Metric::kLikelihood, input, {}).value();
+  EXPECT_EQ(judged.score, -3);
+  EXPECT_EQ(scored_.continuations, std::vector<std::string>{"very dry."});
+  EXPECT_TRUE(scored_.text.ends_with("\n\nIt was")) << scored_.text;
+  EXPECT_EQ(scored_.slave_texts.aligned_text, "another");
+}
+
 TEST_F(JudgeTest, AProgramPassesItsTest) {
   const auto sandbox = PythonSandbox::create();
   if (!sandbox) GTEST_SKIP() << sandbox.error().message();

@@ -25,6 +25,7 @@ std::vector<Metric> metrics_of(const EvalSet& set, const EvalOptions& options) {
   if (std::holds_alternative<ChoiceItem>(task)) return options.choice;
   if (std::holds_alternative<NumberItem>(task)) return {Metric::kNumber};
   if (std::holds_alternative<CodeItem>(task)) return {Metric::kProgram};
+  if (std::holds_alternative<TextItem>(task)) return {Metric::kLikelihood};
   return {Metric::kFacts};
 }
 
