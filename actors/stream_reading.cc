@@ -59,7 +59,9 @@ Turn StreamReading::read_turn() {
 }
 
 DecodeItem StreamReading::row() {
-  return {stream_->token_ids[static_cast<size_t>(size())], stream_->cache.get(), nullptr};
+  return {.token_id = stream_->token_ids[static_cast<size_t>(size())],
+          .cache = stream_->cache.get(),
+          .wants_logits = false};
 }
 
 // What has been computed, as the master's kind.
@@ -89,6 +91,7 @@ void StreamReading::read_chunk(int64_t grid) {
                            .first(static_cast<size_t>(part_end_))
                            .subspan(static_cast<size_t>(size()));
       args.cache = stream_->cache.get();
+      args.first_logits_row = std::ssize(args.token_ids);  // others read K and V
       SUTURE_ASSIGN_OR_RETURN(reader_, engine_.model.prompt_reader(args));
     }
     SUTURE_RETURN_IF_ERROR(reader_->step(grid));

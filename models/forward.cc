@@ -59,7 +59,14 @@ struct Forward::State {
   std::vector<float> shares_staging;    // as shares
   MatmulPath path = MatmulPath::kPrefill;
   int64_t n_rows = 0;
+  int64_t first_result = 0;  // the last layer goes on with rows [first_result, n_rows)
+  int64_t first_open = 0;    // the layer in progress goes on with rows [first_open, n_rows)
 
+  int64_t n_open() const { return n_rows - first_open; }
+  // From the first of these rows on, of an array with rows of `width`.
+  float* open(DeviceArray<float>& array, int64_t width) const {
+    return array.data() + first_open * width;
+  }
   int64_t q_size() const { return int64_t{config.n_heads} * config.head_dim; }
   int64_t kv_size() const { return int64_t{config.n_kv_heads} * config.head_dim; }
 
@@ -68,18 +75,19 @@ struct Forward::State {
   void collect_sequences(std::span<const SequenceRows> asked);
   Status check_together(const ForwardSequence& next) const;
 
-  Status multiply(const float* x, std::span<const MatmulPart> parts);
+  void find_first_result();
+  Status multiply(const float* x, std::span<const MatmulPart> parts, int64_t rows);
   Status multiply_one(const float* x, const WeightView& w, float* out);
   Status norm(const float* weight);
   Status add_block(const float* post_norm);
-  Status norm_heads(float* x, const float* weight, int32_t n_heads);
+  Status norm_heads(float* x, const float* weight, int64_t rows, int32_t n_heads);
   Status project(const LayerWeights& w);
   Status append(const ForwardSequence& sequence, int32_t layer);
   void wait_for_segments(int32_t layer);
   Status attend(const ForwardSequence& sequence, int32_t layer);
-  Status attend(const ForwardSequence& sequence, int32_t layer, int64_t first, RowRun run);
+  Status attend(const ForwardSequence& sequence, int32_t layer, int64_t row, RowRun run);
   Status note_shares(AttentionObservation& observation, int32_t layer, int64_t rows);
-  Status rotate_query(const ForwardSequence& sequence, int32_t layer, int64_t first, int64_t rows);
+  Status rotate_query(const ForwardSequence& sequence, int32_t layer, int64_t row, int64_t rows);
   Status attention_block(int32_t layer);
   Status mlp_block(int32_t layer);
   Status norm_logits_rows(int64_t& rows);
@@ -118,6 +126,7 @@ Status Forward::State::run(std::span<const SequenceRows> asked) {
   collect_sequences(asked);
   if (live.empty()) return {};
   SUTURE_RETURN_IF_ERROR(tables.stage(live, stream));
+  find_first_result();
   for (const ForwardSequence* sequence : live)
     sequence->cache().set_rope_epoch(sequence->first_entry(), sequence->n_rows(),
                                      sequence->rope_epoch());
@@ -166,39 +175,55 @@ Status Forward::State::check_together(const ForwardSequence& next) const {
   return {};
 }
 
-Status Forward::State::multiply(const float* x, std::span<const MatmulPart> parts) {
-  return matmul(stream, MatmulGroupArgs{x, parts, n_rows, path});
+void Forward::State::find_first_result() {
+  first_result = n_rows;
+  for (const ForwardSequence* sequence : live)
+    if (const int64_t row = sequence->first_result_row(); row < sequence->n_rows())
+      first_result = std::min(first_result, sequence->first_row + row);
+}
+
+Status Forward::State::multiply(const float* x, std::span<const MatmulPart> parts, int64_t rows) {
+  return matmul(stream, MatmulGroupArgs{x, parts, rows, path});
 }
 
 Status Forward::State::multiply_one(const float* x, const WeightView& w, float* out) {
   const MatmulPart part = {w, nullptr, out};
-  return multiply(x, std::span(&part, 1));
+  return multiply(x, std::span(&part, 1), n_open());
 }
 
 Status Forward::State::norm(const float* weight) {
-  return rms_norm(stream, hidden.data(), weight, n_rows, config.hidden_size, config.norm_eps,
-                  normed.data());
+  return rms_norm(stream, open(hidden, config.hidden_size), weight, n_open(), config.hidden_size,
+                  config.norm_eps, open(normed, config.hidden_size));
 }
 
 // Adds what a block computed to the residual stream.
 Status Forward::State::add_block(const float* post_norm) {
+  float* added = open(delta, config.hidden_size);
   if (config.post_norms)
-    SUTURE_RETURN_IF_ERROR(rms_norm(stream, delta.data(), post_norm, n_rows, config.hidden_size,
-                                    config.norm_eps, delta.data()));
-  return add(stream, hidden.data(), delta.data(), n_rows * config.hidden_size);
+    SUTURE_RETURN_IF_ERROR(
+        rms_norm(stream, added, post_norm, n_open(), config.hidden_size, config.norm_eps, added));
+  return add(stream, open(hidden, config.hidden_size), added, n_open() * config.hidden_size);
 }
 
-Status Forward::State::norm_heads(float* x, const float* weight, int32_t n_heads) {
+Status Forward::State::norm_heads(float* x, const float* weight, int64_t rows, int32_t n_heads) {
   if (!config.qk_norm) return {};
-  return rms_norm(stream, x, weight, n_rows * n_heads, config.head_dim, config.norm_eps, x);
+  return rms_norm(stream, x, weight, rows * n_heads, config.head_dim, config.norm_eps, x);
 }
 
+// K and V of all rows, queries of those that go on.
 Status Forward::State::project(const LayerWeights& w) {
-  const MatmulPart parts[] = {
-      {w.q, w.q_bias, query.data()}, {w.k, w.k_bias, key.data()}, {w.v, w.v_bias, value.data()}};
-  SUTURE_RETURN_IF_ERROR(multiply(normed.data(), parts));
-  SUTURE_RETURN_IF_ERROR(norm_heads(query.data(), w.q_norm, config.n_heads));
-  return norm_heads(key.data(), w.k_norm, config.n_kv_heads);
+  const MatmulPart parts[] = {{w.k, w.k_bias, key.data()},
+                              {w.v, w.v_bias, value.data()},
+                              {w.q, w.q_bias, open(query, q_size())}};
+  const std::span<const MatmulPart> all = parts;
+  if (first_open == 0) {  // together, so that what is done to the rows is done once
+    SUTURE_RETURN_IF_ERROR(multiply(normed.data(), all, n_rows));
+  } else {
+    SUTURE_RETURN_IF_ERROR(multiply(normed.data(), all.first(2), n_rows));
+    SUTURE_RETURN_IF_ERROR(multiply(open(normed, config.hidden_size), all.last(1), n_open()));
+  }
+  SUTURE_RETURN_IF_ERROR(norm_heads(key.data(), w.k_norm, n_rows, config.n_kv_heads));
+  return norm_heads(open(query, q_size()), w.q_norm, n_open(), config.n_heads);
 }
 
 // K is stored rotated, V as projected.
@@ -229,12 +254,12 @@ void Forward::State::wait_for_segments(int32_t layer) {
   });
 }
 
-Status Forward::State::rotate_query(const ForwardSequence& sequence, int32_t layer, int64_t first,
+Status Forward::State::rotate_query(const ForwardSequence& sequence, int32_t layer, int64_t row,
                                     int64_t rows) {
   RopeArgs rotation = tables.rotation(sequence, layer);
-  rotation.x = query.data() + (sequence.first_row + first) * q_size();
+  rotation.x = query.data() + (sequence.first_row + row) * q_size();
   rotation.out = rotated.data();
-  rotation.positions += first;
+  rotation.positions += row;
   rotation.n_rows = rows;
   rotation.n_heads = config.n_heads;
   for (const int64_t shift : sequence.shifts()) {
@@ -249,24 +274,25 @@ Status Forward::State::attend(const ForwardSequence& sequence, int32_t layer) {
   sequence.collect_segments(layer, tables.row_ends(sequence), segments);
   if (sequence.rows().observation != nullptr) sequence.collect_ranges(segments, ranges);
   const int64_t most = kMaxRotatedRows / std::ssize(sequence.shifts());
-  for (int64_t first = 0; first < sequence.n_rows();) {
-    RowRun run = sequence.run_from(first);
+  int64_t row = std::clamp<int64_t>(first_open - sequence.first_row, 0, sequence.n_rows());
+  segments.pass_by(row);
+  while (row < sequence.n_rows()) {
+    RowRun run = sequence.run_from(row);
     run.rows = std::min({run.rows, most, run.observed ? kObservedRows : most});
-    SUTURE_RETURN_IF_ERROR(attend(sequence, layer, first, run));
-    for (AttentionSegment& segment : segments.segments)
-      if (segment.row_visible_end != nullptr) segment.row_visible_end += run.rows;
-    first += run.rows;
+    SUTURE_RETURN_IF_ERROR(attend(sequence, layer, row, run));
+    segments.pass_by(run.rows);
+    row += run.rows;
   }
   return {};
 }
 
-Status Forward::State::attend(const ForwardSequence& sequence, int32_t layer, int64_t first,
+Status Forward::State::attend(const ForwardSequence& sequence, int32_t layer, int64_t row,
                               RowRun run) {
-  SUTURE_RETURN_IF_ERROR(rotate_query(sequence, layer, first, run.rows));
+  SUTURE_RETURN_IF_ERROR(rotate_query(sequence, layer, row, run.rows));
   AttentionArgs args;
   args.query = rotated.data();
-  args.positions = tables.positions(sequence) + first;
-  args.out = attended.data() + (sequence.first_row + first) * q_size();
+  args.positions = tables.positions(sequence) + row;
+  args.out = attended.data() + (sequence.first_row + row) * q_size();
   args.n_rows = run.rows;
   args.n_variants = static_cast<int32_t>(std::ssize(sequence.shifts()));
   args.n_heads = config.n_heads;
@@ -301,24 +327,28 @@ Status Forward::State::note_shares(AttentionObservation& observation, int32_t la
 
 Status Forward::State::attention_block(int32_t layer) {
   const LayerWeights& w = weights.layers[static_cast<size_t>(layer)];
+  first_open = 0;
   SUTURE_RETURN_IF_ERROR(norm(w.attention_norm));
+  if (layer + 1 == config.n_layers) first_open = first_result;
   SUTURE_RETURN_IF_ERROR(project(w));
   for (const ForwardSequence* sequence : live) SUTURE_RETURN_IF_ERROR(append(*sequence, layer));
   wait_for_segments(layer);
   for (const ForwardSequence* sequence : live) SUTURE_RETURN_IF_ERROR(attend(*sequence, layer));
-  SUTURE_RETURN_IF_ERROR(multiply_one(attended.data(), w.attention_out, delta.data()));
+  SUTURE_RETURN_IF_ERROR(
+      multiply_one(open(attended, q_size()), w.attention_out, open(delta, config.hidden_size)));
   return add_block(w.post_attention_norm);
 }
 
 Status Forward::State::mlp_block(int32_t layer) {
   const LayerWeights& w = weights.layers[static_cast<size_t>(layer)];
   SUTURE_RETURN_IF_ERROR(norm(w.ffn_norm));
-  const MatmulPart parts[] = {{w.gate, nullptr, gate.data()}, {w.up, nullptr, up.data()}};
-  SUTURE_RETURN_IF_ERROR(multiply(normed.data(), parts));
+  float* gates = open(gate, config.ffn_size);
+  float* ups = open(up, config.ffn_size);
+  const MatmulPart parts[] = {{w.gate, nullptr, gates}, {w.up, nullptr, ups}};
+  SUTURE_RETURN_IF_ERROR(multiply(open(normed, config.hidden_size), parts, n_open()));
   const auto gated = config.activation == Activation::kSilu ? gated_silu : gated_gelu_tanh;
-  SUTURE_RETURN_IF_ERROR(
-      gated(stream, gate.data(), up.data(), n_rows * config.ffn_size, gate.data()));
-  SUTURE_RETURN_IF_ERROR(multiply_one(gate.data(), w.down, delta.data()));
+  SUTURE_RETURN_IF_ERROR(gated(stream, gates, ups, n_open() * config.ffn_size, gates));
+  SUTURE_RETURN_IF_ERROR(multiply_one(gates, w.down, open(delta, config.hidden_size)));
   return add_block(w.post_ffn_norm);
 }
 
@@ -376,9 +406,10 @@ SequenceLogits Forward::run(const SequenceRows& sequence, MatmulPath path) {
 
 Result<const float*> Forward::logits(int64_t first_row, int64_t n_rows) {
   State& s = *state_;
-  if (first_row < 0 || n_rows < 0 || n_rows > kMaxLogitsRows || first_row + n_rows > s.n_rows)
-    return invalid(fmt::format("logits of {} rows from {} of {}, at most {} at a time", n_rows,
-                               first_row, s.n_rows, kMaxLogitsRows));
+  if (first_row < s.first_result || n_rows < 0 || n_rows > kMaxLogitsRows ||
+      first_row + n_rows > s.n_rows)
+    return invalid(fmt::format("logits of {} rows from {} of {} to {}, at most {} at a time",
+                               n_rows, first_row, s.first_result, s.n_rows, kMaxLogitsRows));
   if (n_rows == 0) return nullptr;
   const float* rows = s.hidden.data() + first_row * s.config.hidden_size;
   SUTURE_RETURN_IF_ERROR(rms_norm(s.stream, rows, s.weights.output_norm, n_rows,

@@ -35,6 +35,9 @@ struct SequenceRows {
   // rotates these rows; 0 = up to the last of them.
   int64_t total_length = 0;
   int64_t first_logits_row = 0;  // logits are computed for rows [first_logits_row, n_rows)
+  // Rows from here on are computed to the end as well, for logits(). The other rows come to an end
+  // with K and V of the last layer, unless they are observed: nobody meets what that layer adds.
+  int64_t first_result_row = INT64_MAX;
   AttentionObservation* observation = nullptr;  // of the rows' attention; nullptr = nobody asks
 };
 
@@ -61,7 +64,7 @@ class Forward {
   SequenceLogits run(const SequenceRows& sequence, MatmulPath path);
 
   // Logits [n_rows][vocab] of rows of the last run, for callers that want more than kMaxLogitsRows
-  // of them; valid until the next call of either.
+  // of them and said so by first_result_row; valid until the next call of either.
   Result<const float*> logits(int64_t first_row, int64_t n_rows);
 
   // Bounded by the logits, the only thing of which a pass for one sequence does not need as much.

@@ -189,6 +189,7 @@ TEST_P(ForwardRealTest, Float32PassMatchesTheReference) {
         args.token_ids = args.token_ids.first(static_cast<size_t>(std::min(left, kPrefillGrid)));
         args.cache = cache.get();
         args.first_logits_row = std::ssize(args.token_ids);
+        args.first_result_row = 0;
         EXPECT_TRUE(forward->run(args, MatmulPath::kPrefill));
       }
       const int64_t in_block = row % Forward::kMaxLogitsRows;

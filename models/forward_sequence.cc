@@ -55,6 +55,8 @@ Status ForwardSequence::check(const SequenceRows& rows, const ModelConfig& confi
     return invalid(fmt::format("{} rows, expected 1 to {}", n_rows, kPrefillGrid));
   if (rows.first_logits_row < 0 || rows.first_logits_row > n_rows)
     return invalid(fmt::format("logits from row {} of {}", rows.first_logits_row, n_rows));
+  if (rows.first_result_row < 0)
+    return invalid(fmt::format("results from row {}", rows.first_result_row));
   if (rows.cache->size() + n_rows > rows.cache->capacity())
     return fail(ErrorCode::kOutOfMemory,
                 fmt::format("{} entries and {} more do not fit a K/V cache of {}",
@@ -117,6 +119,12 @@ void ForwardSequence::collect_ranges(const LayerSegments& segments,
         ranges.push_back({static_cast<int32_t>(i), begin, end, asked.share});
     }
   }
+}
+
+int64_t ForwardSequence::first_result_row() const {
+  const RowRun run = run_from(0);
+  const int64_t first_observed = run.observed ? 0 : run.rows;
+  return std::min({rows_.first_result_row, rows_.first_logits_row, first_observed});
 }
 
 RowRun ForwardSequence::run_from(int64_t row) const {

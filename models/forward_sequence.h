@@ -40,6 +40,11 @@ struct LayerSegments {
     segments.push_back(segment);
     origins.push_back(origin);
   }
+  // The next rows are those after the first `rows` of what they were.
+  void pass_by(int64_t rows) {
+    for (AttentionSegment& segment : segments)
+      if (segment.row_visible_end != nullptr) segment.row_visible_end += rows;
+  }
 };
 
 // Rows that are observed, or not, one like the other.
@@ -58,6 +63,8 @@ class ForwardSequence {
   int64_t first_entry() const { return first_entry_; }
   int64_t end_entry() const { return first_entry_ + n_rows(); }
   int64_t n_logits_rows() const { return n_rows() - rows_.first_logits_row; }
+  // The first row that is wanted to the end of the last layer; n_rows() = none.
+  int64_t first_result_row() const;
   const SequenceRows& rows() const { return rows_; }
   KvCache& cache() const { return *rows_.cache; }
   const std::vector<int32_t>& positions() const { return positions_; }  // [n_rows]

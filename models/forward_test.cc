@@ -297,6 +297,45 @@ TEST_P(ForwardTest, RulesOfEachEntryCountAsTheLagDoes) {
   EXPECT_FALSE(model_->forward().run(args, MatmulPath::kPrefill));
 }
 
+// Of the last layer only those rows are computed to the end whose results are wanted, with the
+// segments' rules for just these rows.
+TEST_P(ForwardTest, RowsThatAreWantedHaveTheBitsThatTheyHaveAmongAll) {
+  auto slave = make_cache();
+  logits_of(prompt_, *slave);
+  ForeignSegment ruled = segment_of(*slave, 24, Visibility::kAlways);
+  std::vector<int64_t> visible_from(24);
+  std::iota(visible_from.begin(), visible_from.end(), 2);
+  ruled.visible_from = visible_from;
+  const SequencePlan plan{.own = {{0, 0}}, .before = {}, .after = {ruled}};
+  auto whole_cache = make_cache();
+  const auto whole = logits_of(prompt_, *whole_cache, &plan);
+  for (const int64_t wanted : {0, 1, 5, 24}) {
+    auto cache = make_cache();
+    SequenceRows args;
+    args.token_ids = prompt_;
+    args.cache = cache.get();
+    args.plan = &plan;
+    args.first_logits_row = 24 - wanted;
+    const auto logits = model_->forward().run(args, MatmulPath::kPrefill);
+    ASSERT_TRUE(logits) << logits.error().message();
+    EXPECT_EQ(*logits == nullptr, wanted == 0);
+    const int64_t n = wanted * model_->config().vocab_size;
+    if (wanted > 0) {
+      EXPECT_EQ(to_host(*model_, *logits, n), std::vector<float>(whole.end() - n, whole.end()));
+    }
+    for (int32_t layer = 0; layer < model_->config().n_layers; ++layer) {
+      const KvRows rows = read_rows(*model_, *cache, layer);
+      EXPECT_EQ(rows.key, read_rows(*model_, *whole_cache, layer).key);
+      EXPECT_EQ(rows.value, read_rows(*model_, *whole_cache, layer).value);
+    }
+    EXPECT_TRUE(model_->forward().logits(24 - wanted, wanted));
+    if (wanted < 24) {
+      EXPECT_THAT(model_->forward().logits(23 - wanted, 1).error().what,
+                  HasSubstr(fmt::format("of {} to 24", 24 - wanted)));
+    }
+  }
+}
+
 TEST_P(ForwardTest, GateComesAfterTheLayerIsCommitted) {
   auto cache = make_cache();
   std::vector<int32_t> layers;
@@ -340,8 +379,11 @@ TEST_P(ForwardTest, RefusesWhatItCannotRun) {
   plan.own = {{0, 0}};
   plan.before.resize(1);
   EXPECT_THAT(refusal(args), HasSubstr("a segment has 0 layers"));
-  auto full = model_->make_cache(20).value();
   args.plan = nullptr;
+  args.first_result_row = -1;
+  EXPECT_THAT(refusal(args), HasSubstr("results from row -1"));
+  args.first_result_row = 0;
+  auto full = model_->make_cache(20).value();
   args.cache = full.get();
   EXPECT_THAT(refusal(args), HasSubstr("do not fit a K/V cache of 20"));
   EXPECT_EQ(cache->committed(0), 0);

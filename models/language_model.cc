@@ -113,6 +113,7 @@ std::span<const SequenceLogits> LanguageModel::decode_batch(std::span<const Deco
     rows.cache = item.cache;
     rows.plan = item.plan;
     rows.observation = item.observation;
+    rows.first_logits_row = item.wants_logits ? 0 : 1;
     batch_.push_back(rows);
   }
   return forward_->run(batch_, MatmulPath::kDecode);

@@ -25,6 +25,7 @@ struct DecodeItem {
   KvCache* cache = nullptr;                     // the token becomes its entry size()
   const SequencePlan* plan = nullptr;           // nullptr = the sequence alone
   AttentionObservation* observation = nullptr;  // see SequenceRows
+  bool wants_logits = true;                     // if not, the answer is nullptr
 };
 
 class LanguageModel {

@@ -96,8 +96,34 @@ TEST(LanguageModelTest, RowsCanBeAskedForFromOneOn) {
   EXPECT_EQ(rows.back(), 599);
   EXPECT_EQ(seen, std::vector<float>(whole.end() - std::ssize(seen), whole.end()));
 
-  args.first_logits_row = 600;
+  args.first_logits_row = 601;
   EXPECT_EQ(model->prefill(args).error().code, ErrorCode::kInvalidArgument);
+}
+
+// As a slave reads and follows: others attend to its rows.
+TEST(LanguageModelTest, WhoWantsNoLogitsGetsTheSameRows) {
+  const auto model = load_tiny("qwen2");
+  const auto ids = long_prompt(model->config(), 600);
+  const auto whole_cache = model->make_cache(1024).value();
+  prompt_logits(*model, ids, *whole_cache);
+  ASSERT_TRUE(model->decode(5, *whole_cache));
+  const auto cache = model->make_cache(1024).value();
+  PrefillArgs args;
+  args.token_ids = ids;
+  args.cache = cache.get();
+  args.first_logits_row = 600;
+  EXPECT_EQ(model->prefill(args).value(), nullptr);
+  const auto mate = model->make_cache(8).value();
+  const DecodeItem items[] = {{.token_id = 5, .cache = cache.get(), .wants_logits = false},
+                              {.token_id = 5, .cache = mate.get()}};
+  const auto answers = model->decode_batch(items);
+  EXPECT_EQ(answers[0].value(), nullptr);
+  EXPECT_NE(answers[1].value(), nullptr);
+  for (int32_t layer = 0; layer < model->config().n_layers; ++layer) {
+    const KvRows rows = read_rows(*model, *cache, layer);
+    EXPECT_EQ(rows.key, read_rows(*model, *whole_cache, layer).key);
+    EXPECT_EQ(rows.value, read_rows(*model, *whole_cache, layer).value);
+  }
 }
 
 TEST(LanguageModelTest, RefusesAnEmptyPrompt) {

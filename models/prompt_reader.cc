@@ -10,7 +10,7 @@ namespace suture {
 Result<PromptReader> PromptReader::create(Forward& forward, int64_t vocab_size, PrefillArgs args) {
   if (args.token_ids.empty() || args.cache == nullptr)
     return fail(ErrorCode::kInvalidArgument, "a prompt needs a token and a K/V cache", "prefill");
-  if (args.first_logits_row < 0 || args.first_logits_row >= std::ssize(args.token_ids))
+  if (args.first_logits_row < 0 || args.first_logits_row > std::ssize(args.token_ids))
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("logits from row {} on, of {} rows", args.first_logits_row,
                             args.token_ids.size()),
@@ -52,7 +52,11 @@ Result<const float*> PromptReader::run_chunk(int64_t rows) {
   const int64_t last_entry = first_entry + n_left - 1;
   chunk.total_length =
       (args_.plan == nullptr ? last_entry : position_of(*args_.plan, last_entry)) + 1;
-  chunk.first_logits_row = rows == n_left && !args_.on_logits ? rows - 1 : rows;
+  chunk.first_logits_row = rows;
+  if (args_.on_logits)
+    chunk.first_result_row = std::max<int64_t>(0, args_.first_logits_row - next_);
+  else if (rows == n_left && wants_logits())
+    chunk.first_logits_row = rows - 1;
   return forward_->run(chunk, args_.path);
 }
 

@@ -26,7 +26,7 @@ struct PrefillArgs {
   // Called for every row from first_logits_row on, in order, with its logits [vocab] in device
   // memory, valid during the call. Empty = only the last row's logits are computed.
   std::function<Status(int64_t row, const float* logits)> on_logits;
-  int64_t first_logits_row = 0;  // row of token_ids; at most the last one
+  int64_t first_logits_row = 0;  // row of token_ids; behind the last one: K and V are all we want
 };
 
 class PromptReader {
@@ -39,14 +39,16 @@ class PromptReader {
 
   // Reads one chunk, up to the next multiple of `grid` of the cache's entries; `grid` is at most
   // kPrefillGrid. Returns the logits [vocab] of the prompt's last row in device memory, valid until
-  // the model's next pass, when that row has been read, and nullptr before. Which grids the steps
-  // had leaves no trace in the bits. After an error the cache cannot be used any more.
+  // the model's next pass, when that row has been read, and nullptr before, or if nobody wants
+  // them. Which grids the steps had leaves no trace in the bits. After an error the cache cannot be
+  // used any more.
   Result<const float*> step(int64_t grid = kPrefillGrid);
 
  private:
   PromptReader(Forward& forward, int64_t vocab_size, PrefillArgs args);
   Result<const float*> run_chunk(int64_t rows);
   Result<const float*> report_rows(int64_t rows);
+  bool wants_logits() const { return args_.first_logits_row < std::ssize(args_.token_ids); }
 
   Forward* forward_;
   int64_t vocab_size_;
