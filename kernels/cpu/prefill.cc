@@ -220,25 +220,29 @@ class Product {
       }
       formats_.unpack_tile[dtype()](tile, part_.w.cols, unit, n, values);
     } else {
-      gather(panel * kPanelRows, k, columns, memory.rows, values);
+      const PlainRows rows = plain_rows(panel * kPanelRows, k, columns);
+      if (kernels_.pack_rows[dtype()] != nullptr) return kernels_.pack_rows[dtype()](rows, target);
+      gather(rows, memory.rows, values);
     }
     if (kernels_.pack_panel != nullptr) kernels_.pack_panel(values, columns, target);
   }
 
-  // Plain weights in rows; what does not exist is 0.
-  void gather(int64_t first, int64_t k, int64_t columns, float* rows, float* values) const {
+  PlainRows plain_rows(int64_t first, int64_t k, int64_t columns) const {
     const WeightView& w = part_.w;
     const int64_t row_bytes = dtype_bytes(w.dtype, w.cols).value();
-    const std::byte* source = w.data + first * row_bytes + dtype_bytes(w.dtype, k).value();
-    const int64_t n = std::min(columns, w.cols - k);
+    return {w.data + first * row_bytes + dtype_bytes(w.dtype, k).value(), row_bytes,
+            std::min(kPanelRows, w.rows - first), std::min(columns, w.cols - k), columns};
+  }
+
+  void gather(const PlainRows& plain, float* rows, float* values) const {
     for (int64_t i = 0; i < kPanelRows; ++i) {
-      float* row = rows + i * columns;
-      const int64_t there = first + i < w.rows ? n : 0;
-      if (there > 0) formats_.dequantise[dtype()](source + i * row_bytes, there, row);
-      std::fill(row + there, row + columns, 0.0f);
+      float* row = rows + i * plain.columns;
+      const int64_t there = i < plain.n_features ? plain.n_columns : 0;
+      if (there > 0) formats_.dequantise[dtype()](plain.first + i * plain.row_bytes, there, row);
+      std::fill(row + there, row + plain.columns, 0.0f);
     }
     for (int64_t i = 0; i < kPanelRows; i += 4) {
-      transpose_rows(rows + i * columns, columns, columns, values + i);
+      transpose_rows(rows + i * plain.columns, plain.columns, plain.columns, values + i);
     }
   }
 

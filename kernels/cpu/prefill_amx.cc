@@ -4,5 +4,5 @@
 
 namespace suture {
 constexpr PrefillKernels kPrefillAmx =
-    make_word_kernels(multiply_amx<AmxTiles>, pair_panel<pair_columns>);
+    make_word_kernels(multiply_amx<AmxTiles>, pair_panel<pair_columns>, pair_rows);
 }

@@ -17,5 +17,5 @@ SUTURE_INLINE Wide add_products(Wide x, Wide w, Wide sum) {
 
 namespace suture {
 constexpr PrefillKernels kPrefillAvx512Bf16 =
-    make_word_kernels(multiply_words, pair_panel<pair_columns>);
+    make_word_kernels(multiply_words, pair_panel<pair_columns>, pair_rows);
 }

@@ -23,6 +23,15 @@ struct PackedRowSlot {
   int64_t stretch_bytes;
 };
 
+// A stretch of some output features: what is missing of 16 features or of `columns` is 0.
+struct PlainRows {
+  const std::byte* first;  // [n_features], row_bytes apart
+  int64_t row_bytes;
+  int64_t n_features;
+  int64_t n_columns;  // that there are
+  int64_t columns;    // of the panel, a multiple of kColumnUnit
+};
+
 // Rows of x times panels over one stretch; adds to sums.
 struct PrefillBlock {
   const std::byte* x;  // packed tiles, one after another
@@ -54,6 +63,9 @@ struct PrefillKernels {
   // detour over float32; nullptr where there is no such way.
   void (*unpack_tile[kDTypes])(const std::byte* tile, int64_t columns, int64_t first, int64_t n,
                                std::byte* panel) = {};
+
+  // The same of plain weights in rows.
+  void (*pack_rows[kDTypes])(const PlainRows& rows, std::byte* panel) = {};
 
   void (*multiply[kDTypes])(const PrefillBlock& block) = {};  // by the type of the weights
 };

@@ -52,13 +52,16 @@ void pair_panel(const float* values, int64_t columns, std::byte* panel) {
 
 constexpr PrefillKernels make_word_kernels(void (*multiply)(const PrefillBlock& block),
                                            void (*pack_panel)(const float* values, int64_t columns,
-                                                              std::byte* panel) = nullptr) {
+                                                              std::byte* panel) = nullptr,
+                                           void (*pack_bf16)(const PlainRows& rows,
+                                                             std::byte* panel) = nullptr) {
   PrefillKernels kernels = {.stretch = kStretchWords * kWordElements,
                             .tile_rows = kWordTileRows,
                             .x_tile_bytes = kStretchBytes,
                             .panel_bytes = kStretchBytes,
                             .pack_row = pack_words,
                             .pack_panel = pack_panel};
+  kernels.pack_rows[static_cast<size_t>(DType::kBf16)] = pack_bf16;
   for (auto& each : kernels.multiply) each = multiply;
   return kernels;
 }
