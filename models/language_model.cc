@@ -11,10 +11,10 @@
 namespace suture {
 namespace {
 
-// The fewest rows with which attention, which takes 64 queries of one K/V head at a time, fills a
+// The fewest rows with which attention, which takes 128 queries of one K/V head at a time, fills a
 // whole tile and has a tile for every worker. The other kernels need no more.
 int64_t warm_up_rows(int workers, const ModelConfig& config) {
-  constexpr int64_t kTileQueries = 64;
+  constexpr int64_t kTileQueries = 128;
   const int64_t whole_tile = kTileQueries * config.n_kv_heads / config.n_heads + 1;
   const int64_t tile_each = kTileQueries * workers / config.n_heads + 1;
   return std::min(std::max(whole_tile, tile_each), kPrefillGrid);

@@ -97,9 +97,12 @@ void transpose_rows(const T* rows, int lo, int hi, int64_t dim, float* keys) {
 
 template <class T>
 void convert_rows(const T* rows, int lo, int hi, int64_t dim, float* values) {
-  const Quarter d;
-  for (int64_t i = lo * dim; i < hi * dim; i += kQuarterLanes) {
-    hn::StoreU(load_f32(d, rows + i), d, values + i);
+  const F32 d;
+  const Quarter quarter;
+  int64_t i = lo * dim;
+  for (; i + kLanes <= hi * dim; i += kLanes) hn::StoreU(load_f32(d, rows + i), d, values + i);
+  for (; i < hi * dim; i += kQuarterLanes) {
+    hn::StoreU(load_f32(quarter, rows + i), quarter, values + i);
   }
 }
 
@@ -201,9 +204,11 @@ inline void softmax(float scale, float cap, const ActiveQuery& query, float* sco
       score = hn::Mul(hn::Set(d, cap), hn::Sub(one, hn::Div(two, hn::Add(e, one))));
     }
     score = hn::Add(score, gain);
-    const auto entry = hn::Iota(d, static_cast<float>(j));
-    const auto visible = hn::And(hn::Ge(entry, lo), hn::Lt(entry, hi));
-    score = hn::IfThenElse(visible, score, hn::Set(d, kNothing));
+    if (j < query.lo || j + kLanes > query.hi) {
+      const auto entry = hn::Iota(d, static_cast<float>(j));
+      const auto visible = hn::And(hn::Ge(entry, lo), hn::Lt(entry, hi));
+      score = hn::IfThenElse(visible, score, hn::Set(d, kNothing));
+    }
     largest = hn::Max(largest, score);
     hn::StoreU(score, d, scores + j);
   }
@@ -211,7 +216,7 @@ inline void softmax(float scale, float cap, const ActiveQuery& query, float* sco
   if (*max == kNothing) return;
   auto total = hn::Zero(d);
   for (int64_t j = first; j < query.hi; j += kLanes) {
-    const auto weight = exp_f32(d, hn::Sub(hn::LoadU(d, scores + j), hn::Set(d, *max)));
+    const auto weight = exp_bounded(d, hn::Sub(hn::LoadU(d, scores + j), hn::Set(d, *max)));
     total = hn::Add(total, weight);
     hn::StoreU(weight, d, scores + j);
   }

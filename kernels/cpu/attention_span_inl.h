@@ -101,9 +101,12 @@ void accumulate_block(const ActiveQuery* queries, int count, int block, const fl
     }
     return;
   }
-  for (int i = 0; i < count; ++i) each(i, visible_range(queries + i, 1, block).lo, common.lo);
+  const bool whole = common.lo == 0 && common.hi == kKvBlockTokens;
+  for (int i = 0; i < count && !whole; ++i)
+    each(i, visible_range(queries + i, 1, block).lo, common.lo);
   accumulate<kMaxQueries>(count, weights + common.lo, values + common.lo * dim, dim,
                           common.hi - common.lo, acc, next);
+  if (whole) return;
   for (int i = 0; i < count; ++i) each(i, common.hi, visible_range(queries + i, 1, block).hi);
 }
 

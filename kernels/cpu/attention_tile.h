@@ -11,7 +11,7 @@
 namespace suture {
 
 // Queries of a full tile: enough to hide the cost of transposing K.
-inline constexpr int64_t kTileQueries = 64;
+inline constexpr int64_t kTileQueries = 128;
 
 // One span (256 entries from entry 256 * span) of one segment.
 struct AttentionSpan {

@@ -15,10 +15,9 @@ HWY_BEFORE_NAMESPACE();
 namespace suture {
 namespace HWY_NAMESPACE {
 
-// Within 2 ulp; results below the smallest normal number are 0 (denormals would stall the
-// multiplications that follow), results above about 2.4e38 are infinite; NaN stays NaN.
+// exp_f32() for values up to 88.3.
 template <class D, class V = hwy::HWY_NAMESPACE::Vec<D>>
-HWY_INLINE V exp_f32(D d, V x) {
+HWY_INLINE V exp_bounded(D d, V x) {
   namespace hn = hwy::HWY_NAMESPACE;
   const hn::RebindToSigned<D> di;
   // x = n ln 2 + r with |r| <= ln 2 / 2; ln 2 in two parts, so that n times the first is exact.
@@ -35,9 +34,16 @@ HWY_INLINE V exp_f32(D d, V x) {
   const V y = hn::Add(hn::MulAdd(p, hn::Mul(r, r), r), hn::Set(d, 1.0f));
   const auto exponent = hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(di, n), hn::Set(di, 127)));
   const V scaled = hn::Mul(y, hn::BitCast(d, exponent));
-  const V not_small = hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.3f)), scaled);
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.3f)), scaled);
+}
+
+// Within 2 ulp; results below the smallest normal number are 0 (denormals would stall the
+// multiplications that follow), results above about 2.4e38 are infinite; NaN stays NaN.
+template <class D, class V = hwy::HWY_NAMESPACE::Vec<D>>
+HWY_INLINE V exp_f32(D d, V x) {
+  namespace hn = hwy::HWY_NAMESPACE;
   const V infinity = hn::Set(d, std::numeric_limits<float>::infinity());
-  return hn::IfThenElse(hn::Gt(x, hn::Set(d, 88.3f)), infinity, not_small);
+  return hn::IfThenElse(hn::Gt(x, hn::Set(d, 88.3f)), infinity, exp_bounded(d, x));
 }
 
 }  // namespace HWY_NAMESPACE

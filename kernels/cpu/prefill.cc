@@ -29,8 +29,9 @@ const PrefillKernels& prefill_kernels(Isa isa, DType weights) {
 
 namespace {
 
-// Panels unpacked together: their sums stay in the second-level cache until they are whole.
-constexpr int64_t kBlockPanels = 4;
+// Panels unpacked together: their sums stay in the second-level cache until they are whole, while
+// x comes by from the third.
+constexpr int64_t kBlockPanels = 8;
 constexpr int64_t kBlockRows = kBlockPanels * kPanelRows;
 constexpr int64_t kMaxRows = 528;  // rows that meet one unpacking: a prompt's chunk and some more
 constexpr int64_t kGrain = 2;      // panels: what word kernels multiply together

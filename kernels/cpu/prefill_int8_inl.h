@@ -40,30 +40,21 @@ inline constexpr int64_t kIntPanelBytes = kIntStretchUnits * int64_t{sizeof(Weig
 
 // ---- Activations ----
 
-// A group of 32 activations in 8 bits.
-struct RoundedGroup {
-  alignas(64) int8_t q[kQuantGroup];
-  float scale, sum;
+// A group of 32 activations in 8 bits, written where it belongs: a copy would have to wait for the
+// pieces in which it is stored.
+SUTURE_INLINE void put_group(const float* x, int64_t row, ActivationUnit& unit) {
   int32_t total[2];
-
-  SUTURE_INLINE explicit RoundedGroup(const float* x) {
-    quantise_group(x, 0, {q, &scale, &sum, total});
-  }
-};
-
-SUTURE_INLINE RoundedGroup rest_of(const float* x, const RoundedGroup& rounded) {
-  alignas(64) float rest[kQuantGroup];
-  for (int i = 0; i < kQuantGroup; i += 8) {
-    store(rest + i, load<F32x8>(x + i) - widen(rounded.q + i) * rounded.scale);
-  }
-  return RoundedGroup(rest);
+  quantise_group(x, 0, {unit.q[row], &unit.scale[row], &unit.sum[row], total});
+  for (int half = 0; half < 2; ++half) unit.start[half][row] = -kByteBias * total[half];
 }
 
-SUTURE_INLINE void put_group(const RoundedGroup& group, int64_t row, ActivationUnit& unit) {
-  __builtin_memcpy(unit.q[row], group.q, kQuantGroup);
-  unit.scale[row] = group.scale;
-  unit.sum[row] = group.sum;
-  for (int half = 0; half < 2; ++half) unit.start[half][row] = -kByteBias * group.total[half];
+// What the group as it was put leaves out of x.
+SUTURE_INLINE void put_rest(const float* x, int64_t row, ActivationUnit& unit) {
+  alignas(64) float rest[kQuantGroup];
+  for (int i = 0; i < kQuantGroup; i += 8) {
+    store(rest + i, load<F32x8>(x + i) - widen(unit.q[row] + i) * unit.scale[row]);
+  }
+  put_group(rest, row, unit);
 }
 
 inline void pack_activations(const float* x, int64_t columns, bool rest,
@@ -73,8 +64,9 @@ inline void pack_activations(const float* x, int64_t columns, bool rest,
     auto* units =
         reinterpret_cast<ActivationUnit*>(slot.tile + g / kIntStretchUnits * slot.stretch_bytes);
     const float* values = x != nullptr ? x + kQuantGroup * g : zeros;
-    const RoundedGroup group(values);
-    put_group(rest ? rest_of(values, group) : group, slot.row, units[g % kIntStretchUnits]);
+    ActivationUnit& unit = units[g % kIntStretchUnits];
+    put_group(values, slot.row, unit);
+    if (rest) put_rest(values, slot.row, unit);
   }
 }
 
@@ -176,11 +168,18 @@ SUTURE_INLINE void add_part(const WeightUnit& w, const ActivationUnit& x, int64_
   }
 }
 
+// Into the first-level cache, if there is such a unit.
+SUTURE_INLINE void fetch(const ActivationUnit* unit) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(unit);
+  for (size_t i = 0; i < sizeof(ActivationUnit); i += 64) __builtin_prefetch(bytes + i);
+}
+
 template <UnitKind kKind, int kRows>
 SUTURE_INLINE void multiply_units(const WeightUnit* w, const ActivationUnit* x, int64_t row,
                                   int64_t n, float* sums, int64_t stride) {
   RowFloats products[kRows] = {};
   for (int64_t u = 0; u < n; ++u) {
+    fetch(x + u + 2);
     add_part<kKind, kRows, 0>(w[u], x[u], row, products);
     if constexpr (kKind.is_fine) add_part<kKind, kRows, 1>(w[u], x[u], row, products);
   }

@@ -26,6 +26,12 @@ SUTURE_INLINE int32_t total(I32x8 v) {
   return v[0] + v[1];
 }
 
+// What is left of the values in 8 bits: bounded, also where x was no number. g++ 12 widens vectors
+// of bytes one by one.
+SUTURE_INLINE I32x8 lowest_bytes(I32x8 v) {
+  return reinterpret_cast<I32x8>(reinterpret_cast<U32x8>(v) << 24) >> 24;
+}
+
 SUTURE_INLINE void quantise_group(const float* x, int64_t group, const QuantisedRow& row) {
   F32x8 parts[4];
   for (int i = 0; i < 4; ++i) parts[i] = load<F32x8>(x + 8 * i);
@@ -37,10 +43,9 @@ SUTURE_INLINE void quantise_group(const float* x, int64_t group, const Quantised
   I32x8 totals[2] = {};
   for (int i = 0; i < 4; ++i) {
     const F32x8 rounded = (parts[i] * inverse + magic) - magic;
-    const I8x8 q = __builtin_convertvector(__builtin_convertvector(rounded, I32x8), I8x8);
-    // Of what is stored: bounded, also where x is no number.
-    totals[i / 2] += __builtin_convertvector(q, I32x8);
-    store(row.q + kQuantGroup * group + 8 * i, q);
+    const I32x8 q = __builtin_convertvector(rounded, I32x8);
+    totals[i / 2] += lowest_bytes(q);
+    store(row.q + kQuantGroup * group + 8 * i, __builtin_convertvector(q, I8x8));
   }
   row.scale[group] = scale;
   for (int half = 0; half < 2; ++half) row.total[2 * group + half] = total(totals[half]);
