@@ -57,7 +57,7 @@ SUTURE_INLINE void transpose_words(__m512i (&words)[16]) {
 }
 
 // Weights of bfloat16 are pairs as they lie.
-inline void pair_rows(const PlainRows& rows, std::byte* panel) {
+inline void pair_rows(const PlainFeatures& rows, std::byte* panel) {
   for (int64_t k = 0; k < rows.columns; k += 32, panel += 1024) {
     const int64_t n = rows.n_columns - k;
     const __mmask32 there = n >= 32 ? ~0u : n > 0 ? (1u << n) - 1 : 0;

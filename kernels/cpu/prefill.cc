@@ -221,21 +221,21 @@ class Product {
       }
       formats_.unpack_tile[dtype()](tile, part_.w.cols, unit, n, values);
     } else {
-      const PlainRows rows = plain_rows(panel * kPanelRows, k, columns);
+      const PlainFeatures rows = plain_features(panel * kPanelRows, k, columns);
       if (kernels_.pack_rows[dtype()] != nullptr) return kernels_.pack_rows[dtype()](rows, target);
       gather(rows, memory.rows, values);
     }
     if (kernels_.pack_panel != nullptr) kernels_.pack_panel(values, columns, target);
   }
 
-  PlainRows plain_rows(int64_t first, int64_t k, int64_t columns) const {
+  PlainFeatures plain_features(int64_t first, int64_t k, int64_t columns) const {
     const WeightView& w = part_.w;
     const int64_t row_bytes = dtype_bytes(w.dtype, w.cols).value();
     return {w.data + first * row_bytes + dtype_bytes(w.dtype, k).value(), row_bytes,
             std::min(kPanelRows, w.rows - first), std::min(columns, w.cols - k), columns};
   }
 
-  void gather(const PlainRows& plain, float* rows, float* values) const {
+  void gather(const PlainFeatures& plain, float* rows, float* values) const {
     for (int64_t i = 0; i < kPanelRows; ++i) {
       float* row = rows + i * plain.columns;
       const int64_t there = i < plain.n_features ? plain.n_columns : 0;

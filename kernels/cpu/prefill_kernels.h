@@ -24,7 +24,7 @@ struct PackedRowSlot {
 };
 
 // A stretch of some output features: what is missing of 16 features or of `columns` is 0.
-struct PlainRows {
+struct PlainFeatures {
   const std::byte* first;  // [n_features], row_bytes apart
   int64_t row_bytes;
   int64_t n_features;
@@ -65,7 +65,7 @@ struct PrefillKernels {
                                std::byte* panel) = {};
 
   // The same of plain weights in rows.
-  void (*pack_rows[kDTypes])(const PlainRows& rows, std::byte* panel) = {};
+  void (*pack_rows[kDTypes])(const PlainFeatures& rows, std::byte* panel) = {};
 
   void (*multiply[kDTypes])(const PrefillBlock& block) = {};  // by the type of the weights
 };

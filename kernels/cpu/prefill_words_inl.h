@@ -53,7 +53,7 @@ void pair_panel(const float* values, int64_t columns, std::byte* panel) {
 constexpr PrefillKernels make_word_kernels(void (*multiply)(const PrefillBlock& block),
                                            void (*pack_panel)(const float* values, int64_t columns,
                                                               std::byte* panel) = nullptr,
-                                           void (*pack_bf16)(const PlainRows& rows,
+                                           void (*pack_bf16)(const PlainFeatures& rows,
                                                              std::byte* panel) = nullptr) {
   PrefillKernels kernels = {.stretch = kStretchWords * kWordElements,
                             .tile_rows = kWordTileRows,
