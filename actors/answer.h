@@ -17,7 +17,8 @@ struct DraftedText {
   std::string slave;
   std::vector<int32_t> token_ids;  // in the slave's vocabulary
   std::string text;
-  double seconds = 0;  // from its first token to its last
+  double seconds = 0;        // from its first token to its last; with the reading if handed over
+  bool handed_over = false;  // in words, instead of its K/V
 };
 
 struct Answer {

@@ -66,7 +66,8 @@ void Coordinator::import_slabs(const std::vector<size_t>& owners,
                                std::vector<Outgoing>& out) const {
   ImportSlabs import;
   for (const size_t i : owners)
-    if (model(i).role == Role::kSlave) import.owners.push_back(rows_owner(i));
+    if (model(i).role == Role::kSlave && !model(i).hands_over())
+      import.owners.push_back(rows_owner(i));
   if (!import.owners.empty()) out.emplace_back(model(master_).name, std::move(import));
 }
 
@@ -107,8 +108,9 @@ std::vector<Outgoing> Coordinator::ask(Question question) {
   RunningRequest& running = running_[question.request];
   running.question = std::move(question);
   running.report.request = running.question.request;
+  // Words come from whoever has read; nobody waits for the others.
   for (const auto& [index, key] : contexts_)
-    if (!readings_[key].complete) running.awaited.insert(key);
+    if (!readings_[key].complete && !running.question.hand_off) running.awaited.insert(key);
 
   running.own_ids = setup_.contexts[master_].head_ids;
   running.own_ids.insert(running.own_ids.end(), running.question.tail_ids.begin(),
@@ -116,8 +118,9 @@ std::vector<Outgoing> Coordinator::ask(Question question) {
   running.report.prompt_tokens = std::ssize(running.own_ids);
   conversations_.touch(running.question.conversation);
   std::vector<Outgoing> out;
-  Status possible = check_length(running);
-  if (possible) possible = check_texts(running);
+  Status possible;
+  if (!running.question.hand_off) possible = check_length(running);
+  if (possible && !running.question.hand_off) possible = check_texts(running);
   if (!possible) end_early(running, possible, FinishReason::kError, out);
   proceed(out);
   return out;
@@ -222,6 +225,7 @@ bool Coordinator::must_wait_for_others(const RunningRequest& running) const {
 }
 
 void Coordinator::start_generating(RunningRequest& running, std::vector<Outgoing>& out) {
+  if (running.question.hand_off) return finish_hand_off(running);
   if (const auto gone = gone_.find(model(master_).name); gone != gone_.end()) {
     if (gone->second.restarts) return;
     return end_early(running,
@@ -339,6 +343,7 @@ std::vector<Outgoing> Coordinator::cancel(uint64_t request) {
   RunningRequest* running = find(request);
   if (running == nullptr || running->done) return out;
   if (!running->generating) {
+    if (running->question.hand_off) note_silent(*running);
     end_early(*running, {}, FinishReason::kCancelled, out);
   } else {
     out.emplace_back(model(master_).name, CancelRequest{request});

@@ -14,6 +14,9 @@
 // waits for the next master, which goes through the tokens that came already and then on. The
 // streams of a conversation's last turn stay with the models, so that the next one reads only what
 // is new.
+//
+// A hand-off is a request of its own, in which slaves of mode "text" answer and the master has no
+// part: when all have answered, or cannot, it is reported. In other requests these have no part.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +46,7 @@ struct ModelContext {
   int64_t shared_tokens = 0;            // of head_ids, that the master's head begins with too
   std::vector<int32_t> layer_map = {};  // slaves: see SourceLink
   bool other_vocabulary = false;        // than the master's
-  std::vector<int32_t> end_ids = {};    // of its own vocabulary: slaves that draft end with one
+  std::vector<int32_t> end_ids = {};    // of its own vocabulary: what it says by itself ends so
 };
 
 struct CoordinatorSetup {
@@ -70,7 +73,7 @@ auto inspect(Inspector& f, RequestText& x) {
 
 struct DraftQuestion {
   std::string slave;
-  std::vector<int32_t> token_ids;  // follow what it has read
+  std::vector<int32_t> token_ids;  // follow what it has read; of a hand-off: all that it reads
 };
 
 template <typename Inspector>
@@ -93,15 +96,17 @@ struct Question {
   AttentionWatch watch = {};
   int64_t opening_tokens =
       1;  // of tail_ids, the last ones before those scored: they open an answer
-  // What prefix slaves that draft are asked, where they read tokens of their own.
+  // What prefix slaves that draft are asked, where they read tokens of their own; of a hand-off,
+  // what each slave is asked that has a part in it.
   std::vector<DraftQuestion> draft_questions = {};
+  bool hand_off = false;
 };
 
 template <typename Inspector>
 auto inspect(Inspector& f, Question& x) {
   return f(x.request, x.tail_ids, x.answers, x.max_tokens, x.sampling, x.ring, x.conversation,
            x.scored_tokens, x.score_detail, x.texts, x.ignore_eos, x.watch, x.opening_tokens,
-           x.draft_questions);
+           x.draft_questions, x.hand_off);
 }
 
 // What has reached the token ring of a request.
@@ -133,7 +138,7 @@ auto inspect(Inspector& f, PeerLoss& x) {
 struct SlaveDraft {
   std::string slave;
   std::vector<int32_t> token_ids;  // in its own vocabulary
-  double seconds = 0;
+  double seconds = 0;              // from its first token to its last; of a hand-off, with reading
 };
 
 struct AnswerReport {
@@ -194,8 +199,8 @@ inline constexpr const char* kBeginAnew =
     "max_seq_len in [bus] where the model's own limit allows it";
 
 // coordinator.cc follows what happens, coordinator_streams.cc looks after K/V,
-// coordinator_drafts.cc after what slaves say by themselves, coordinator_request.cc makes the
-// master's requests.
+// coordinator_drafts.cc after what slaves say by themselves, coordinator_hand_off.cc after requests
+// in which they say it in words, coordinator_request.cc makes the master's requests.
 class Coordinator {
  public:
   explicit Coordinator(CoordinatorSetup setup);
@@ -268,6 +273,15 @@ class Coordinator {
   void add_draft(const RunningRequest& running, const SourceLink& read, MergeInput& input,
                  std::vector<SourceLink>& links) const;
   void drop_drafts(RunningRequest& running, std::vector<Outgoing>& out);
+  double said_in_seconds(const RunningRequest& running, size_t index) const;
+  // Whether this request is the kind in which the model can have a part.
+  bool is_concerned(const RunningRequest& running, size_t index) const {
+    return model(index).hands_over() == running.question.hand_off;
+  }
+  bool is_asked(const RunningRequest& running, size_t index) const;
+  void finish_hand_off(RunningRequest& running);
+  // Notes whom a hand-off has no answer of, and can get none any more.
+  void note_silent(RunningRequest& running) const;
   void cancel_readings(const RunningRequest& running, std::vector<Outgoing>& out) const;
   ReadRequest own_reading(const RunningRequest& running, size_t index) const;
   // Key and number of entries of what the model has read before of the request's prompt.

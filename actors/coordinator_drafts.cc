@@ -17,7 +17,8 @@ constexpr int64_t kTokensHeld = 64;
 }  // namespace
 
 bool Coordinator::drafts_for(const RunningRequest& running, size_t index) const {
-  if (!model(index).drafts()) return false;
+  if (!model(index).drafts() || !is_concerned(running, index)) return false;
+  if (model(index).hands_over()) return is_asked(running, index);
   if (model(index).transfers()) return transfer_end(running) > 0;
   if (model(index).is_slave_at(SlavePosition::kAligned)) return true;
   const RequestText* text = text_of(running, index);
@@ -40,14 +41,15 @@ int64_t Coordinator::draft_entry(const RunningRequest& running) const {
 std::vector<int32_t> Coordinator::draft_prompt(const RunningRequest& running, size_t index) const {
   const Question& question = running.question;
   const RequestText* text = text_of(running, index);
+  const auto own =
+      std::ranges::find(question.draft_questions, model(index).name, &DraftQuestion::slave);
+  if (question.hand_off) return own->token_ids;
   if (model(index).is_slave_at(SlavePosition::kAligned)) {
     std::vector<int32_t> prompt = text != nullptr ? text->token_ids : running.own_ids;
     prompt.resize(prompt.size() - static_cast<size_t>(question.scored_tokens));
     return prompt;
   }
   std::vector<int32_t> prompt = text != nullptr ? text->token_ids : setup_.contexts[index].head_ids;
-  const auto own =
-      std::ranges::find(question.draft_questions, model(index).name, &DraftQuestion::slave);
   if (own != question.draft_questions.end())
     prompt.insert(prompt.end(), own->token_ids.begin(), own->token_ids.end());
   else
@@ -64,12 +66,19 @@ std::span<const int32_t> Coordinator::draft_head(const RunningRequest& running,
 
 void Coordinator::start_draft(RunningRequest& running, size_t index, std::vector<Outgoing>& out) {
   const Reading* head = reading_of(running, index);
-  if (head == nullptr || !head->why.empty() || gone_.contains(model(index).name)) return;
+  const bool there = head != nullptr && head->why.empty();
+  if (!there && !running.question.hand_off) return;
+  if (const auto gone = gone_.find(model(index).name); gone != gone_.end()) {
+    if (running.question.hand_off)
+      running.lost.insert({index, {model(index).name, 0, gone->second.why}});
+    return;
+  }
   const auto own = running.own_readings.find(index);
   ReadRequest request;
   request.token_ids = draft_prompt(running, index);
   request.capacity = std::ssize(request.token_ids);
-  request.head_key = own != running.own_readings.end() ? own->second : contexts_.at(index);
+  if (there)
+    request.head_key = own != running.own_readings.end() ? own->second : contexts_.at(index);
   request.request = running.question.request;
   request.text_of = text_owner(index);
   request.draft = {model(index).fusion.draft, setup_.contexts[index].end_ids};
@@ -112,7 +121,7 @@ void Coordinator::drop_drafts(RunningRequest& running, std::vector<Outgoing>& ou
     const Reading& reading = readings_.at(key);
     if (reading.draft)
       running.report.drafts.push_back(
-          {model(index).name, reading.draft->token_ids, reading.draft->seconds});
+          {model(index).name, reading.draft->token_ids, said_in_seconds(running, index)});
     out.emplace_back(model(index).name, DropStream{key});
     readings_.erase(key);
   }

@@ -146,7 +146,8 @@ GivenText Coordinator::given_text(const RunningRequest& running, size_t index) c
 void Coordinator::note_lost_slaves(RunningRequest& running) const {
   running.report.degraded.clear();
   for (size_t i = 0; i < setup_.spec.models.size(); ++i) {
-    if (i == master_ || (model(i).transfers() && transfer_end(running) == 0)) continue;
+    if (i == master_ || !is_concerned(running, i)) continue;
+    if (model(i).transfers() && transfer_end(running) == 0) continue;
     const Reading* reading = reading_of(running, i);
     const auto gone = gone_.find(model(i).name);
     const auto lost = running.lost.find(i);

@@ -16,7 +16,8 @@ namespace suture {
 std::vector<KvRoom> Coordinator::rooms_for(const RunningRequest& running) const {
   std::vector<KvRoom> rooms;
   for (size_t i = 0; i < setup_.spec.models.size(); ++i)
-    if (i == master_ || reads_for_request(running, i) || drafts_for(running, i))
+    if (i == master_ ? !running.question.hand_off
+                     : reads_for_request(running, i) || drafts_for(running, i))
       rooms.push_back(room_for(running, i));
   return rooms;
 }
@@ -56,15 +57,16 @@ std::string Coordinator::rows_owner(size_t index) const {
 }
 
 bool Coordinator::reads_for_request(const RunningRequest& running, size_t index) const {
-  if (is_left_out(index)) return false;
+  if (is_left_out(index) || running.question.hand_off) return false;
   if (model(index).transfers()) return transfer_end(running) > 0;
   return model(index).is_slave_at(SlavePosition::kAligned) || text_of(running, index) != nullptr;
 }
 
 // A silent prefix slave still holds its place among the positions; an aligned one has none, and
-// would only read and be waited for.
+// would only read and be waited for. Words are no rows.
 bool Coordinator::is_left_out(size_t index) const {
   const ModelSpec& slave = model(index);
+  if (slave.hands_over()) return true;
   return slave.is_slave_at(SlavePosition::kAligned) && slave.fusion.is_silent();
 }
 

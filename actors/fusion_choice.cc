@@ -9,9 +9,6 @@
 namespace suture {
 namespace {
 
-constexpr const char* kFit =
-    "fit a projector for this pair (suture fit), or hand over the slave's answer as text";
-
 CompatibilitySide side(const PairSide& model) {
   return {model.config, model.tokenizer, model.norms};
 }
@@ -70,11 +67,12 @@ void choose_by_what_fits(const FusionSpec& spec, const PairSide& master, const P
     return;
   }
   const std::string differences = choice.verdict.error().what;
-  choice.reason = differences;
   if (spec.projector.empty()) {
-    choice.verdict.error().remedy = kFit;
+    choice = {.mode = FusionMode::kText,
+              .reason = differences + "; and there is no projector (suture fit makes one)"};
     return;
   }
+  choice.reason = differences;
   choose_projector(spec, FusionMode::kProject, master, slave, max_seq_len, choice);
   if (choice.verdict) return;
   choice.verdict.error().what += "; without it " + differences;
@@ -87,6 +85,7 @@ std::string_view fusion_mode_name(FusionMode mode) {
     case FusionMode::kConcat: return "concat";
     case FusionMode::kProject: return "project";
     case FusionMode::kTransfer: return "transfer";
+    case FusionMode::kText: return "text";
     case FusionMode::kAuto: return "auto";
   }
   return "unknown";
@@ -99,6 +98,8 @@ FusionChoice choose_fusion(const FusionSpec& spec, const PairSide& master, const
     choose_by_what_fits(spec, master, slave, max_seq_len, choice);
   else if (spec.projects())
     choose_projector(spec, spec.mode, master, slave, max_seq_len, choice);
+  else if (spec.mode == FusionMode::kText)
+    choice.mode = FusionMode::kText;
   else if (spec.mode == FusionMode::kTransfer)
     choose_identity(master, slave, choice);
   else

@@ -15,7 +15,7 @@
 
 namespace suture {
 
-// "concat", "project", "transfer", "auto".
+// "concat", "project", "transfer", "text", "auto".
 std::string_view fusion_mode_name(FusionMode mode);
 
 // One model of the pair, as it will run.
@@ -30,7 +30,8 @@ struct PairSide {
 struct FusionChoice {
   FusionMode mode = FusionMode::kConcat;      // never kAuto
   std::string reason;                         // of mode "auto": why this one; else empty
-  std::vector<CompatibilityRow> rows;         // every condition of the mode, also those that hold
+  std::vector<CompatibilityRow> rows;         // every condition of the mode, also those that hold;
+                                              // words have none
   std::optional<ProjectorEvidence> evidence;  // of the projector, where one is used
   std::vector<std::string> overridden;        // what `force` passes over, for every reply
   Status verdict;                             // whether the mode is possible

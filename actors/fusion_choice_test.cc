@@ -75,9 +75,20 @@ TEST_F(FusionChoiceTest, AutoTakesWhatFitsAndSaysWhy) {
   EXPECT_TRUE(mapped.verdict);
   EXPECT_EQ(mapped.mode, FusionMode::kProject);
   EXPECT_NE(mapped.reason.find("kv heads 3 and 2"), std::string::npos) << mapped.reason;
+}
+
+TEST_F(FusionChoiceTest, WhereNothingFitsWordsAreHandedOver) {
   const FusionChoice none = choose(spec(FusionMode::kAuto, false), master(), slave());
-  ASSERT_FALSE(none.verdict);
-  EXPECT_NE(none.verdict.error().remedy.find("text"), std::string::npos);
+  EXPECT_TRUE(none.verdict);
+  EXPECT_EQ(none.mode, FusionMode::kText);
+  EXPECT_NE(none.reason.find("kv heads 3 and 2"), std::string::npos) << none.reason;
+  EXPECT_NE(none.reason.find("there is no projector"), std::string::npos) << none.reason;
+  EXPECT_TRUE(none.rows.empty());
+  const FusionChoice asked = choose(spec(FusionMode::kText, false), master(), slave());
+  EXPECT_TRUE(asked.verdict);
+  EXPECT_EQ(asked.mode, FusionMode::kText);
+  EXPECT_EQ(asked.reason, "");
+  EXPECT_EQ(choose(spec(FusionMode::kText, false), master(), master()).mode, FusionMode::kText);
 }
 
 TEST_F(FusionChoiceTest, AProjectorThatDoesNotFitIsRefusedWithBothReasons) {

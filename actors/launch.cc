@@ -144,6 +144,11 @@ uint64_t Launch::State::new_request() {
   return std::exchange(next_request, next_request + 2);
 }
 
+uint64_t Launch::State::new_conversation() {
+  const std::lock_guard lock(text_mutex);
+  return next_conversation++;
+}
+
 namespace {
 
 void take_over(AnswerReport report, Answer& answer) {
@@ -158,27 +163,24 @@ void take_over(AnswerReport report, Answer& answer) {
 
 }  // namespace
 
-Result<Launch::State::Tail> Launch::State::tail_of(const AskOptions& asked) {
+Result<Launch::State::Tail> Launch::State::tail_of(uint64_t conversation, const std::string& text) {
   const std::lock_guard lock(text_mutex);
   PromptBuilder& prompts = *prepared.prompts;
-  if (asked.conversation == 0) return Tail{prompts.tail(asked.text), {}};
-  const auto found = conversations.find(asked.conversation);
-  if (found == conversations.end())
-    return fail(ErrorCode::kNotFound,
-                fmt::format("there is no conversation {}", asked.conversation), "request");
+  if (conversation == 0) return Tail{prompts.tail(text), {}, {}};
+  const auto found = conversations.find(conversation);
+  if (found == conversations.end()) return no_conversation(conversation);
   Tail tail = found->second;
-  const std::vector<int32_t> turn =
-      tail.ids.empty() ? prompts.tail(asked.text) : prompts.next_turn(asked.text);
+  const std::vector<int32_t> turn = tail.ids.empty() ? prompts.tail(text) : prompts.next_turn(text);
   tail.ids.insert(tail.ids.end(), turn.begin(), turn.end());
   return tail;
 }
 
 // The conversation goes on from what was shown; an answer that was stopped before it began leaves
 // no trace.
-void Launch::State::remember(uint64_t conversation, Tail tail, const Answer& answer,
+void Launch::State::remember(const AskOptions& asked, Tail tail, const Answer& answer,
                              std::string_view more_text) {
   const std::lock_guard lock(text_mutex);
-  const auto found = conversations.find(conversation);
+  const auto found = conversations.find(asked.conversation);
   const bool said = !ended_early(answer.reason) || !answer.token_ids.empty();
   if (found == conversations.end() || !said) return;
   const int64_t begin = std::ssize(tail.ids);
@@ -186,6 +188,7 @@ void Launch::State::remember(uint64_t conversation, Tail tail, const Answer& ans
   tail.answers.push_back({begin, std::ssize(tail.ids)});
   const std::vector<int32_t> more = prepared.prompts->answer(more_text);
   tail.ids.insert(tail.ids.end(), more.begin(), more.end());
+  tail.turns.push_back({asked.text, answer.text});
   found->second = std::move(tail);
 }
 
@@ -195,13 +198,6 @@ Deadline deadline_of(const AskOptions& options) {
   if (options.deadline_seconds == 0) return Deadline::max();
   return deadline_in(std::chrono::duration_cast<std::chrono::nanoseconds>(
       std::chrono::duration<double>(options.deadline_seconds)));
-}
-
-// Why a request should end now, if it should.
-std::optional<FinishReason> end_wanted(const std::atomic<bool>& cancelled, Deadline deadline) {
-  if (cancelled.load()) return FinishReason::kCancelled;
-  if (std::chrono::steady_clock::now() >= deadline) return FinishReason::kDeadline;
-  return std::nullopt;
 }
 
 Result<Answer> not_admitted(const Error& error, int64_t asked_ns) {
@@ -214,6 +210,17 @@ Result<Answer> not_admitted(const Error& error, int64_t asked_ns) {
 
 }  // namespace
 
+Question Launch::State::question_of(const AskOptions& options, uint64_t request, const Tail& tail) {
+  return {.request = request,
+          .tail_ids = tail.ids,
+          .answers = tail.answers,
+          .max_tokens = options.max_tokens,
+          .sampling = options.sampling,
+          .ring = ring_name(request),
+          .conversation = options.conversation,
+          .ignore_eos = options.ignore_eos};
+}
+
 Result<Answer> Launch::ask(const AskOptions& options,
                            const std::function<void(std::string_view)>& on_text,
                            const std::atomic<bool>& cancelled) {
@@ -224,8 +231,17 @@ Result<Answer> Launch::ask(const AskOptions& options,
   const uint64_t client = options.client != 0 ? options.client : options.conversation;
   const auto ticket = state.admission->enter({client, options.conversation}, deadline, cancelled);
   if (!ticket) return not_admitted(ticket.error(), asked_ns);
-  const double waited_seconds = seconds_since(asked_ns);
-  SUTURE_ASSIGN_OR_RETURN(State::Tail tail, state.tail_of(options));
+  Answer answer;
+  answer.waited_seconds = seconds_since(asked_ns);
+  const EndWish wish{deadline, cancelled};
+  SUTURE_ASSIGN_OR_RETURN(State::HandedOver handed, state.hand_over(options, wish));
+  if (handed.ended) {
+    answer.reason = *handed.ended;
+    answer.seconds = seconds_since(asked_ns);
+    state.add_handed_over(std::move(handed), answer);
+    return answer;
+  }
+  SUTURE_ASSIGN_OR_RETURN(State::Tail tail, state.tail_after(handed, options, options.max_tokens));
   SUTURE_ASSIGN_OR_RETURN(auto slave_texts, state.slave_texts(options.slave_texts, tail.ids, 0));
   SUTURE_ASSIGN_OR_RETURN(auto watch, state.watch(options.attention, tail.ids, slave_texts));
   const uint64_t request = state.new_request();
@@ -235,16 +251,9 @@ Result<Answer> Launch::ask(const AskOptions& options,
   stops.insert(stops.end(), state.prepared.stop.begin(), state.prepared.stop.end());
   AnswerReader reader(ring, state.prepared.encodings->tokenizer(), std::move(stops), on_text,
                       asked_ns);
-  Question question{.request = request,
-                    .tail_ids = tail.ids,
-                    .answers = tail.answers,
-                    .max_tokens = options.max_tokens,
-                    .sampling = options.sampling,
-                    .ring = ring_name(request),
-                    .conversation = options.conversation,
-                    .texts = std::move(slave_texts),
-                    .ignore_eos = options.ignore_eos,
-                    .watch = std::move(watch)};
+  Question question = State::question_of(options, request, tail);
+  question.texts = std::move(slave_texts);
+  question.watch = std::move(watch);
   state.add_drafting(options.text, question);
   state.processes->ask(std::move(question));
   bool producing = true;
@@ -252,7 +261,7 @@ Result<Answer> Launch::ask(const AskOptions& options,
   std::optional<AnswerReport> report;
   while (!report) {
     if (!told) {
-      told = end_wanted(cancelled, deadline);
+      told = wish.reason();
       if (told) state.processes->cancel(request);
     }
     if (producing) producing = reader.read_slice();
@@ -262,15 +271,14 @@ Result<Answer> Launch::ask(const AskOptions& options,
   state.close_ring(request);
   if (report->outcome.failed) return tl::unexpected<Error>(report->outcome.status().error());
   SUTURE_RETURN_IF_ERROR(check(report->attention));
-  Answer answer;
   reader.finish(answer);
   answer.drafts = state.drafted_texts(std::move(report->drafts));
   take_over(std::move(*report), answer);
+  state.add_handed_over(std::move(handed), answer);
   answer.forced = state.prepared.forced;
-  answer.waited_seconds = waited_seconds;
   if (answer.reason == FinishReason::kCancelled && told) answer.reason = *told;
   if (reader.stopped()) answer.reason = FinishReason::kStop;
-  state.remember(options.conversation, std::move(tail), answer, reader.text_beyond_tokens());
+  state.remember(options, std::move(tail), answer, reader.text_beyond_tokens());
   return answer;
 }
 
@@ -291,7 +299,7 @@ Result<OpenedConversation> Launch::open_conversation(const std::vector<ChatTurn>
                   "conversation", "raise max_seq_len in [bus], or take fewer turns");
   }
   const OpenedConversation opened{state.next_conversation++, std::ssize(tail)};
-  state.conversations[opened.id] = {std::move(tail), {}};
+  state.conversations[opened.id] = {std::move(tail), {}, history};
   return opened;
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "actors/answer.h"
+#include "actors/chat_turn.h"
 #include "actors/launch_snapshot.h"
 #include "actors/launch_spec.h"
 #include "actors/messages.h"
@@ -28,14 +29,6 @@ struct LaunchOptions {
   RestartOptions restarts = {};  // delays; how many is the topology's to say
   // What happens while the launch starts ("master: loaded in 0.4 s"). May be empty.
   std::function<void(const std::string&)> on_progress;
-};
-
-// A question of a conversation with what was answered.
-struct ChatTurn {
-  std::string question;
-  std::string answer;
-
-  bool operator==(const ChatTurn&) const = default;
 };
 
 struct OpenedConversation {

@@ -105,6 +105,13 @@ std::vector<int32_t> end_ids(const Tokenizer& tokenizer, std::vector<std::string
   return ids;
 }
 
+// Of a slave that is asked by itself: the master's format says nothing about it.
+Result<ChatFormat> own_chat_format(const ModelSpec& model, const Vocabulary& vocabulary) {
+  if (model.chat_pieces) return *model.chat_pieces;
+  if (!model.chat_format.empty()) return ChatFormat::named(model.chat_format);
+  return ChatFormat::detect(vocabulary);
+}
+
 // Where no format is known, the model's own end tokens end what it drafts.
 std::vector<int32_t> draft_ends(const LaunchSpec& spec, const ModelSpec& model,
                                 const Tokenizer& tokenizer) {
@@ -158,6 +165,24 @@ Result<SlavePrompts> prompts_for(const LaunchSpec& spec, const ModelSpec& model,
   return built;
 }
 
+// What this slave reads before any question, in words: its own documents, or the master's.
+Result<ModelContext> hand_off_context(const LaunchSpec& spec, const ModelSpec& model,
+                                      const OpenedModel& slave, PreparedLaunch& prepared) {
+  const bool aligned = model.fusion.position == SlavePosition::kAligned;
+  if (aligned) SUTURE_RETURN_IF_ERROR(refuse_own_texts(model));
+  SUTURE_ASSIGN_OR_RETURN(ChatFormat format, own_chat_format(model, slave.tokenizer->vocabulary()));
+  ModelContext context{.name = model.name, .head_ids = {}};
+  std::vector<std::string> stop = format.stop;
+  context.end_ids = end_ids(*slave.tokenizer, stop);
+  HandOff hand_off{SlavePrompts(slave.tokenizer, std::move(format), system_of(spec, model)),
+                   std::move(stop)};
+  SUTURE_ASSIGN_OR_RETURN(const auto documents, read_documents(aligned ? spec.master() : model));
+  context.head_ids = hand_off.prompts.read(model.name, documents).token_ids;
+  prepared.draft_tokenizers[model.name] = slave.tokenizer;
+  prepared.hand_offs.emplace(model.name, std::move(hand_off));
+  return context;
+}
+
 // What this slave reads before any question; an aligned one reads what the master reads.
 Result<ModelContext> slave_context(const ModelSpec& model, const SlavePrompts* prompts) {
   ModelContext context{.name = model.name, .head_ids = {}};
@@ -185,6 +210,11 @@ Result<std::vector<ModelContext>> read_contexts(const LaunchSpec& spec, const Op
       continue;
     }
     const OpenedModel& slave = models.at(model.path);
+    if (model.hands_over()) {
+      SUTURE_ASSIGN_OR_RETURN(contexts.emplace_back(),
+                              hand_off_context(spec, model, slave, prepared));
+      continue;
+    }
     const SlavePrompts* prompts = nullptr;
     if (model.fusion.position == SlavePosition::kPrefix) {
       SUTURE_ASSIGN_OR_RETURN(SlavePrompts own,
@@ -227,6 +257,7 @@ Status refuse_empty_slaves(const LaunchSpec& spec, const std::vector<ModelContex
   for (size_t i = 0; i < spec.models.size(); ++i) {
     const ModelSpec& model = spec.models[i];
     if (!model.is_slave_at(SlavePosition::kPrefix) || model.documents_per_request) continue;
+    if (model.hands_over()) continue;  // its answer may be news all the same
     if (contexts[i].shared_tokens == std::ssize(contexts[i].head_ids))
       return fail(ErrorCode::kInvalidArgument, "the slave reads nothing that the master does not",
                   model.name, "give it documents or a system prompt of its own");
@@ -268,11 +299,24 @@ std::optional<std::string> reread_warning(const ModelSpec& master, const ModelCo
       master.name, dynamic->original_positions);
 }
 
+// What is said of rows means nothing where words are handed over; a slave that nobody listens to
+// says none.
+FusionSpec in_words(const FusionSpec& fusion) {
+  FusionSpec words{.mode = FusionMode::kText, .position = fusion.position};
+  words.gain = fusion.gain;
+  words.layer_gain = fusion.layer_gain;
+  words.draft = fusion.draft > 0 ? fusion.draft : FusionSpec::kHandOffTokens;
+  return words;
+}
+
 // The topology with the modes that were chosen.
 LaunchSpec with_modes(LaunchSpec spec, const std::vector<SlaveReport>& reports) {
   auto report = reports.begin();
-  for (ModelSpec& model : spec.models)
-    if (model.is_slave()) model.fusion.mode = (report++)->fusion.mode;
+  for (ModelSpec& model : spec.models) {
+    if (!model.is_slave()) continue;
+    model.fusion.mode = (report++)->fusion.mode;
+    if (model.hands_over()) model.fusion = in_words(model.fusion);
+  }
   return spec;
 }
 
@@ -292,6 +336,16 @@ Result<LaunchReport> examine_launch(const LaunchSpec& spec) {
         fmt::format("stitch_until = {} is never reached: max_seq_len x (1 + slaves) = {} x {} = {}",
                     *spec.stitch_until, spec.max_seq_len, 1 + slaves, most));
   return report;
+}
+
+Result<LaunchSpec> settle_modes(const LaunchSpec& spec) {
+  const auto is_open = [](const ModelSpec& model) {
+    return model.is_slave() && model.fusion.mode == FusionMode::kAuto;
+  };
+  if (std::ranges::none_of(spec.models, is_open)) return spec;
+  SUTURE_ASSIGN_OR_RETURN(const OpenedModels models, open_models(spec));
+  SUTURE_ASSIGN_OR_RETURN(const auto reports, compare(spec, models));
+  return with_modes(spec, reports);
 }
 
 Result<PreparedLaunch> prepare_launch(const LaunchSpec& topology) {

@@ -33,6 +33,15 @@ struct LaunchReport {
 // at the same path are opened once.
 Result<LaunchReport> examine_launch(const LaunchSpec& spec);
 
+// The topology with the modes that it leaves open chosen, also where the choice is impossible.
+Result<LaunchSpec> settle_modes(const LaunchSpec& spec);
+
+// What a launch knows of a slave that answers in words.
+struct HandOff {
+  SlavePrompts prompts;           // in its own tokens and chat format
+  std::vector<std::string> stop;  // ends of an answer that are text in this format
+};
+
 struct PreparedLaunch {
   CoordinatorSetup setup;                    // whose topology leaves no mode open
   std::vector<std::string> forced;           // what was overridden by `force`, for every reply
@@ -40,8 +49,10 @@ struct PreparedLaunch {
   std::unique_ptr<EncodingCache> encodings;  // the master's vocabulary
   std::unique_ptr<PromptBuilder> prompts;    // the master's
   std::vector<int32_t> master_head;          // what the master reads before any question
-  std::map<std::string, SlavePrompts> slave_prompts;  // of prefix slaves, by name
-  // Of slaves that draft, by name.
+  // Of prefix slaves, by name, but for those that hand over words.
+  std::map<std::string, SlavePrompts> slave_prompts;
+  std::map<std::string, HandOff> hand_offs;  // by name
+  // Of slaves that draft or hand over, by name.
   std::map<std::string, std::shared_ptr<const Tokenizer>> draft_tokenizers;
   // [models] the other vocabularies that each process needs, see ModelLoad.
   std::vector<std::map<std::string, std::filesystem::path>> vocabularies;

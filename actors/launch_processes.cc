@@ -64,7 +64,8 @@ ModelLoad model_load(const LaunchSpec& spec, const PreparedLaunch& prepared, siz
 }
 
 // The launcher looks at everybody's figures and offers the rings; the master reads its slaves; a
-// slave reads nobody. Processes of one file share its weights.
+// slave reads nobody, and nobody one that hands over words. Processes of one file share its
+// weights.
 RightsByName peer_rights(const LaunchSpec& spec) {
   RightsByName rights;
   PeerRights& launcher = rights[kLauncherName];
@@ -73,7 +74,7 @@ RightsByName peer_rights(const LaunchSpec& spec) {
     launcher.reads.insert(model.name);
     rights[model.name].opens_rings = true;
     rights[model.name].shares_blobs = true;
-    if (model.role == Role::kMaster) continue;
+    if (model.role == Role::kMaster || model.hands_over()) continue;
     std::string rows = model.name;
     if (model.projects_in(ProjectorUse::kWriter)) {
       rows = projected_owner(model.name, spec.master().name);

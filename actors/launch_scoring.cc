@@ -70,22 +70,36 @@ void take_over(AnswerReport report, std::span<const int32_t> ids, Scoring& scori
 
 }  // namespace
 
-Result<std::vector<RequestText>> Launch::State::slave_texts(const SlaveTexts& texts,
-                                                            const std::vector<int32_t>& tail,
-                                                            int64_t scored) {
-  const std::lock_guard lock(text_mutex);
+const SlavePrompts* Launch::State::document_prompts(const std::string& slave) const {
+  const auto model = std::ranges::find(spec.models, slave, &ModelSpec::name);
+  if (model == spec.models.end() || !model->is_slave_at(SlavePosition::kPrefix)) return nullptr;
+  if (model->hands_over()) return &prepared.hand_offs.at(slave).prompts;
+  return &prepared.slave_prompts.at(slave);
+}
+
+Result<std::vector<RequestText>> Launch::State::document_texts(const SlaveTexts& texts) const {
   std::vector<RequestText> read;
   for (const SlaveDocuments& documents : texts.documents) {
-    const auto prompts = prepared.slave_prompts.find(documents.slave);
-    if (prompts == prepared.slave_prompts.end())
+    const SlavePrompts* prompts = document_prompts(documents.slave);
+    if (prompts == nullptr)
       return fail(ErrorCode::kInvalidArgument, "no slave of this name reads documents",
                   documents.slave, "name a slave with position = \"prefix\"");
     if (std::ranges::find(read, documents.slave, &RequestText::slave) != read.end())
       return fail(ErrorCode::kInvalidArgument, "its documents are given twice", documents.slave);
     if (documents.texts.empty() || std::ranges::any_of(documents.texts, &std::string::empty))
       return fail(ErrorCode::kInvalidArgument, "a document is empty", documents.slave);
-    read.push_back(prompts->second.read(documents.slave, documents.texts));
+    read.push_back(prompts->read(documents.slave, documents.texts));
   }
+  return read;
+}
+
+Result<std::vector<RequestText>> Launch::State::slave_texts(const SlaveTexts& texts,
+                                                            const std::vector<int32_t>& tail,
+                                                            int64_t scored) {
+  const std::lock_guard lock(text_mutex);
+  SUTURE_ASSIGN_OR_RETURN(std::vector<RequestText> read, document_texts(texts));
+  std::erase_if(
+      read, [this](const RequestText& text) { return prepared.hand_offs.contains(text.slave); });
   if (texts.aligned_text.empty()) return read;
   const int64_t question = std::ssize(tail) - scored;
   const std::vector<int32_t> other = fitted(prepared.prompts->tail(texts.aligned_text), question);
@@ -101,13 +115,13 @@ std::vector<RequestText> Launch::State::aligned_texts(const std::vector<int32_t>
   whole.insert(whole.end(), scored.begin(), scored.end());
   std::vector<RequestText> read;
   for (const ModelSpec& model : spec.models)
-    if (model.is_slave_at(SlavePosition::kAligned))
+    if (model.is_slave_at(SlavePosition::kAligned) && !model.hands_over())
       read.push_back({.slave = model.name, .token_ids = whole});
   return read;
 }
 
-Result<AnswerReport> Launch::State::run(Question question, const std::atomic<bool>& cancelled) {
-  if (cancelled.load()) return fail(ErrorCode::kCancelled, "the request was cancelled", "request");
+AnswerReport Launch::State::report_on(Question question,
+                                      const std::function<bool()>& cancel_wanted) {
   const uint64_t request = question.request;
   {
     const std::lock_guard lock(mutex);
@@ -117,17 +131,26 @@ Result<AnswerReport> Launch::State::run(Question question, const std::atomic<boo
   bool told = false;
   std::optional<AnswerReport> report;
   while (!report) {
-    if (cancelled.load() && !std::exchange(told, true)) processes->cancel(request);
+    if (!told && cancel_wanted()) {
+      processes->cancel(request);
+      told = true;
+    }
     report = take_report(request, kReportSlice);
   }
   {
     const std::lock_guard lock(mutex);
     running.erase(request);
   }
-  if (report->outcome.failed) return tl::unexpected<Error>(report->outcome.status().error());
-  if (report->reason == FinishReason::kCancelled)
-    return fail(ErrorCode::kCancelled, "the request was cancelled", "request");
   return std::move(*report);
+}
+
+Result<AnswerReport> Launch::State::run(Question question, const std::atomic<bool>& cancelled) {
+  if (cancelled.load()) return fail(ErrorCode::kCancelled, "the request was cancelled", "request");
+  AnswerReport report = report_on(std::move(question), [&] { return cancelled.load(); });
+  if (report.outcome.failed) return tl::unexpected<Error>(report.outcome.status().error());
+  if (report.reason == FinishReason::kCancelled)
+    return fail(ErrorCode::kCancelled, "the request was cancelled", "request");
+  return report;
 }
 
 // The continuations are turns of a conversation that nobody else knows of, each of which takes back
@@ -138,15 +161,17 @@ Result<Scoring> Launch::score(const ScoreOptions& options, const std::atomic<boo
   const auto ticket = state.admission->enter({options.client, 0}, Deadline::max(), cancelled);
   if (!ticket) return tl::unexpected<Error>(ticket.error());
   const int64_t begun_ns = monotonic_ns();
-  std::vector<int32_t> question;
-  uint64_t conversation = 0;
-  {
-    const std::lock_guard lock(state.text_mutex);
-    question = state.prepared.prompts->tail(options.text);
-    conversation = state.next_conversation++;
-  }
+  const AskOptions asked{.text = options.text, .sampling = {}, .slave_texts = options.slave_texts};
+  SUTURE_ASSIGN_OR_RETURN(State::HandedOver handed,
+                          state.hand_over(asked, {Deadline::max(), cancelled}));
+  if (handed.ended) return fail(ErrorCode::kCancelled, "the request was cancelled", "request");
+  SUTURE_ASSIGN_OR_RETURN(const State::Tail tail,
+                          state.tail_after(handed, asked, state.longest(options.continuations)));
+  const std::vector<int32_t>& question = tail.ids;
+  const uint64_t conversation = state.new_conversation();
   Scoring scoring;
   scoring.forced = state.prepared.forced;
+  scoring.degraded = std::move(handed.degraded);
   scoring.question_ids = state.prepared.master_head;
   scoring.question_ids.insert(scoring.question_ids.end(), question.begin(), question.end());
   Status status;
@@ -156,8 +181,17 @@ Result<Scoring> Launch::score(const ScoreOptions& options, const std::atomic<boo
   }
   state.processes->release(conversation);
   if (!status) return tl::unexpected<Error>(status.error());
+  state.add_handed_figures(std::move(handed.figures), scoring.figures);
   scoring.seconds = seconds_since(begun_ns);
   return scoring;
+}
+
+int64_t Launch::State::longest(const std::vector<std::string>& continuations) {
+  const std::lock_guard lock(text_mutex);
+  int64_t most = 0;
+  for (const std::string& text : continuations)
+    most = std::max(most, std::ssize(prepared.prompts->answer(text)));
+  return most;
 }
 
 Status Launch::State::score(const ScoreOptions& options, const std::vector<int32_t>& question,
@@ -208,6 +242,7 @@ Result<Scoring> Launch::score(const TokenScoreOptions& options,
                               const std::atomic<bool>& cancelled) {
   State& state = *state_;
   SUTURE_RETURN_IF_ERROR(validate(options));
+  SUTURE_RETURN_IF_ERROR(state.refuse_to_hand_over());
   const auto ticket = state.admission->enter({options.client, 0}, Deadline::max(), cancelled);
   if (!ticket) return tl::unexpected<Error>(ticket.error());
   const int64_t begun_ns = monotonic_ns();

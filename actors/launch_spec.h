@@ -23,7 +23,8 @@ enum class FusionMode : uint8_t {
   kConcat,    // the slave's rows as they are, beside the master's own
   kProject,   // the same with rows mapped by a projector
   kTransfer,  // the slave's rows, mapped or as they are, in place of the master's own
-  kAuto,      // kConcat or kProject, by what fits; before a launch has been prepared
+  kText,      // no rows: the slave answers by itself, and the master reads its answer
+  kAuto,      // kConcat, kProject or kText, by what fits; before a launch has been prepared
 };
 // Who maps a slave's rows by a projector: the slave's process, or the master's.
 enum class ProjectorUse : uint8_t { kWriter, kReader };
@@ -47,8 +48,12 @@ struct FusionSpec {
   int64_t reread = 32;  // kTransfer: last tokens that it reads itself, >= 1
   int64_t draft = 0;    // most tokens that the slave goes on by itself; 0 = none
 
+  static constexpr int64_t kHandOffTokens = 256;  // `draft` of kText, where nothing is said
+
   // Whether the slave's rows are mapped to the master's kind before the master attends to them.
-  bool projects() const { return mode != FusionMode::kConcat && !projector.empty(); }
+  bool projects() const {
+    return mode != FusionMode::kConcat && mode != FusionMode::kText && !projector.empty();
+  }
   // The same, by the process that is named.
   bool projects_in(ProjectorUse process) const { return projects() && apply == process; }
 
@@ -82,11 +87,15 @@ struct ModelSpec {
     return is_slave() && fusion.position == position;
   }
   bool transfers() const { return is_slave() && fusion.mode == FusionMode::kTransfer; }
+  bool hands_over() const { return is_slave() && fusion.mode == FusionMode::kText; }
   bool projects() const { return is_slave() && fusion.projects(); }
   bool projects_in(ProjectorUse process) const { return is_slave() && fusion.projects_in(process); }
   bool drafts() const { return is_slave() && fusion.draft > 0 && !fusion.is_silent(); }
+  bool answers_in_words() const { return hands_over() && drafts(); }
   // Whatever its own vocabulary is.
-  bool reads_masters_tokens() const { return is_slave_at(SlavePosition::kAligned) || projects(); }
+  bool reads_masters_tokens() const {
+    return !hands_over() && (is_slave_at(SlavePosition::kAligned) || projects());
+  }
 };
 
 struct LaunchSpec {

@@ -19,10 +19,12 @@ struct TextRead {
   std::span<const int32_t> ids;
 };
 
-// The models, and their drafts.
+// The models whose rows the master sees, and their drafts.
 size_t readers_of(const LaunchSpec& spec) {
-  return spec.models.size() +
-         static_cast<size_t>(std::ranges::count_if(spec.models, &ModelSpec::drafts));
+  size_t readers = 0;
+  for (const ModelSpec& model : spec.models)
+    if (!model.hands_over()) readers += model.drafts() ? 2 : 1;
+  return readers;
 }
 
 Status validate(const AttentionQuery& query, size_t models) {
@@ -57,7 +59,7 @@ Result<AttentionWatch> Launch::State::watch(const AttentionQuery& query,
   watch.readers = {spec.master().name};
   std::vector<TextRead> all = {{0, own, whole}};
   for (size_t i = 0; i < spec.models.size(); ++i) {
-    if (!spec.models[i].is_slave()) continue;
+    if (!spec.models[i].is_slave() || spec.models[i].hands_over()) continue;
     const std::string& name = spec.models[i].name;
     const auto text = std::ranges::find(texts, name, &RequestText::slave);
     const bool prefix = spec.models[i].is_slave_at(SlavePosition::kPrefix);

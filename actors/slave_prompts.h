@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "actors/chat_turn.h"
 #include "actors/coordinator.h"
 #include "actors/prompt_builder.h"
 #include "models/tokenizer.h"
@@ -34,6 +36,10 @@ class SlavePrompts {
   }
   // The slave's system prompt and these documents.
   RequestText read(std::string slave, const std::vector<std::string>& documents) const;
+  // A question after earlier turns, that follows `head`: all of them together in at most so many
+  // tokens, if that can be had by leaving out the oldest turns.
+  std::vector<int32_t> ask(std::vector<int32_t> head, std::span<const ChatTurn> turns,
+                           const std::string& question, int64_t most_tokens) const;
 
  private:
   std::unique_ptr<EncodingCache> encodings_;  // of another vocabulary

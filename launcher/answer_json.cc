@@ -119,7 +119,8 @@ nlohmann::json to_json(const Answer& answer) {
     json["drafts"].push_back({{"slave", draft.slave},
                               {"text", draft.text},
                               {"token_ids", draft.token_ids},
-                              {"seconds", draft.seconds}});
+                              {"seconds", draft.seconds},
+                              {"handed_over", draft.handed_over}});
   for (const TraceSpan& span : answer.spans)
     json["spans"].push_back({{"process", span.process},
                              {"name", span.name},
@@ -179,10 +180,10 @@ Result<Answer> answer_from_json(const nlohmann::json& source) {
     if (json.contains("forced")) json.at("forced").get_to(answer.forced);
     if (json.contains("drafts"))
       for (const nlohmann::json& draft : json.at("drafts"))
-        answer.drafts.push_back({draft.at("slave").get<std::string>(),
-                                 draft.at("token_ids").get<std::vector<int32_t>>(),
-                                 draft.at("text").get<std::string>(),
-                                 draft.at("seconds").get<double>()});
+        answer.drafts.push_back(
+            {draft.at("slave").get<std::string>(),
+             draft.at("token_ids").get<std::vector<int32_t>>(), draft.at("text").get<std::string>(),
+             draft.at("seconds").get<double>(), draft.value("handed_over", false)});
     if (!json.contains("spans")) return;
     for (const nlohmann::json& span : json.at("spans"))
       answer.spans.push_back(

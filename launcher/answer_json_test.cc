@@ -25,7 +25,7 @@ Answer sample() {
   answer.replayed = {{3, "process exited"}};
   answer.forced = {"projector of 's': no evidence"};
   answer.spans = {{"master", "decode", 10, 20}};
-  answer.drafts = {{"doc", {8, 9}, "in 苏州", 0.75}};
+  answer.drafts = {{"doc", {8, 9}, "in 苏州", 0.75}, {"aide", {7}, "27", 0.5, true}};
   return answer;
 }
 
@@ -41,7 +41,9 @@ TEST(AnswerJsonTest, AnswersComeBackAsTheyWere) {
   EXPECT_EQ(back->figures.at(0).projection_seconds, 0.125);
   EXPECT_EQ(back->forced, sample().forced);
   EXPECT_EQ(back->replayed.at(0).token, 3);
-  ASSERT_EQ(back->drafts.size(), 1u);
+  ASSERT_EQ(back->drafts.size(), 2u);
+  EXPECT_FALSE(back->drafts[0].handed_over);
+  EXPECT_TRUE(back->drafts[1].handed_over);
   EXPECT_EQ(back->drafts[0].token_ids, (std::vector<int32_t>{8, 9}));
   EXPECT_EQ(json.at("drafts").at(0).at("text"), "in 苏州");
   EXPECT_EQ(json.at("drafts").at(0).at("seconds"), 0.75);

@@ -20,7 +20,8 @@ constexpr int kProjectionColumn = 4;
 std::string shown(const DraftedText& draft) {
   std::string text = draft.text;
   std::ranges::replace(text, '\n', ' ');
-  return fmt::format("'{}' drafted {} tokens in {:.2f} s: {}", draft.slave, draft.token_ids.size(),
+  return fmt::format("'{}' {} {} tokens in {:.2f} s: {}", draft.slave,
+                     draft.handed_over ? "handed over" : "drafted", draft.token_ids.size(),
                      draft.seconds, printable(text, kShownOfDraft));
 }
 

@@ -24,9 +24,11 @@ TEST(AnswerTableTest, SaysWhatWasOutOfTheOrdinary) {
 
 TEST(AnswerTableTest, ShowsWhatSlavesDrafted) {
   Answer answer;
-  answer.drafts = {{"reader", {1, 2, 3}, "It left\nat \x1b[31mnine.", 0.5}};
+  answer.drafts = {{"reader", {1, 2, 3}, "It left\nat \x1b[31mnine.", 0.5},
+                   {"aide", {4}, "At nine.", 0.25, true}};
   const auto notes = answer_notes(answer);
-  ASSERT_EQ(notes.size(), 1u);
+  ASSERT_EQ(notes.size(), 2u);
+  EXPECT_EQ(notes[1], "'aide' handed over 1 tokens in 0.25 s: At nine.");
   EXPECT_EQ(notes[0], "'reader' drafted 3 tokens in 0.50 s: It left at \\x1b[31mnine.");
 }
 

@@ -61,6 +61,7 @@ void print_report(const CheckReport& report) {
   for (const SlaveReport& slave : report.launch.slaves) {
     fmt::print("slave '{}'\n", slave.name);
     print_mode(slave.fusion);
+    if (slave.fusion.rows.empty()) continue;  // nothing has to fit
     fmt::print("  {:<16} {:<30} {:<30} {}\n", "condition", "master", "slave", "verdict");
     for (const CompatibilityRow& row : slave.fusion.rows) {
       fmt::print("  {:<16} {:<30} {:<30} {}\n", row.condition, row.master_value, row.slave_value,

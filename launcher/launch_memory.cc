@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 
+#include "actors/launch_preparation.h"
 #include "bus/slab.h"
 #include "fusion/projection.h"
 #include "fusion/projector_file.h"
@@ -82,6 +84,17 @@ Status add_projection(const LaunchSpec& spec, const ModelSpec& slave, const File
   return {};
 }
 
+// Of the tokenizers that the launcher keeps: the master's, and those of slaves that say something.
+uint64_t pieces_in_use(const LaunchSpec& spec,
+                       const std::map<std::filesystem::path, FileMemory>& files) {
+  std::set<std::filesystem::path> used;
+  for (const ModelSpec& model : spec.models)
+    if (!model.is_slave() || model.drafts()) used.insert(model.path);
+  uint64_t pieces = 0;
+  for (const std::filesystem::path& path : used) pieces += files.at(path).vocab_size;
+  return pieces;
+}
+
 uint64_t sum(const std::vector<ProcessMemory>& processes, uint64_t (*part)(const ProcessMemory&)) {
   return std::accumulate(
       processes.begin(), processes.end(), uint64_t{0},
@@ -124,7 +137,8 @@ uint64_t LaunchMemory::kv_bytes() const {
   return sum(processes, [](const ProcessMemory& process) { return process.kv_bytes; });
 }
 
-Result<LaunchMemory> launch_memory(const LaunchSpec& spec, uint64_t available_bytes) {
+Result<LaunchMemory> launch_memory(const LaunchSpec& topology, uint64_t available_bytes) {
+  SUTURE_ASSIGN_OR_RETURN(const LaunchSpec spec, settle_modes(topology));
   LaunchMemory memory;
   memory.available_bytes = available_bytes;
   std::map<std::filesystem::path, FileMemory> files;
@@ -138,14 +152,15 @@ Result<LaunchMemory> launch_memory(const LaunchSpec& spec, uint64_t available_by
   const FileMemory& master = files.at(spec.master().path);
   for (size_t i = 0; i < spec.models.size(); ++i) {
     const ModelSpec& slave = spec.models[i];
-    if (!slave.is_slave() || slave.fusion.projector.empty()) continue;
+    if (!slave.projects()) continue;
     const bool by_writer = slave.fusion.apply == ProjectorUse::kWriter;
     SUTURE_RETURN_IF_ERROR(
         add_projection(spec, slave, master, memory.processes[by_writer ? i : spec.master_index()]));
   }
   ProcessMemory launcher;
   launcher.name = "launcher";
-  launcher.runtime_bytes = kProgramBytes + kLauncherBytes + kBytesPerPiece * master.vocab_size;
+  launcher.runtime_bytes =
+      kProgramBytes + kLauncherBytes + kBytesPerPiece * pieces_in_use(spec, files);
   memory.processes.push_back(std::move(launcher));
   return memory;
 }

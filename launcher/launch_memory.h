@@ -36,7 +36,7 @@ struct LaunchMemory {
   uint64_t kv_bytes() const;
 };
 
-// Reads metadata only, each file once.
+// Reads metadata only.
 Result<LaunchMemory> launch_memory(const LaunchSpec& spec, uint64_t available_bytes);
 
 // kOutOfMemory with both numbers if the launch needs more than is available; the remedy says what

@@ -75,6 +75,25 @@ TEST(LaunchMemoryTest, KvIsProportionalToLengthAndSequences) {
   EXPECT_NEAR(static_cast<double>(memory_of(spec).kv_bytes()), 4.0 * before, 0.02 * before);
 }
 
+// The slave of another shape comes to answer in words, of which it may say 256 tokens; the master
+// keeps nothing of it.
+TEST(LaunchMemoryTest, AModeThatIsLeftOpenIsSettledFirst) {
+  LaunchSpec spec = twins_and_a_stranger();
+  spec.models[2].fusion.mode = FusionMode::kText;
+  spec.models[2].fusion.draft = 256;
+  const LaunchMemory asked = memory_of(spec);
+  spec.models[2].fusion.mode = FusionMode::kAuto;
+  spec.models[2].fusion.draft = 0;
+  const LaunchMemory settled = memory_of(spec);
+  EXPECT_EQ(settled.processes[2].kv_bytes, asked.processes[2].kv_bytes);
+  EXPECT_EQ(settled.processes[0].total_bytes(),
+            memory_of(twins_and_a_stranger()).processes[0].total_bytes());
+  EXPECT_GT(settled.processes[3].runtime_bytes,
+            memory_of(twins_and_a_stranger()).processes[3].runtime_bytes)
+      << "it has the slave's tokenizer too";
+  EXPECT_GT(settled.processes[2].kv_bytes, memory_of(twins_and_a_stranger()).processes[2].kv_bytes);
+}
+
 TEST(LaunchMemoryTest, ADraftNeedsRoomBesideTheLongestSequence) {
   LaunchSpec spec = twins_and_a_stranger();
   const LaunchMemory before = memory_of(spec);

@@ -102,6 +102,10 @@ Status check_keys_of_mode(const TomlReader& reader, const FusionSpec& fusion) {
                              "documents that the master need not read are the master's own: "
                              "documents = [...] there");
       return refuse_keys(reader, fusion.mode, {"layer_map", "norm", "lag"});
+    case FusionMode::kText:
+      return refuse_keys(
+          reader, fusion.mode,
+          {"layer_map", "norm", "gain", "lag", "projector", "force", "apply", "sink", "reread"});
     case FusionMode::kAuto: return refuse_keys(reader, fusion.mode, {"sink", "reread"});
   }
   return {};
@@ -147,6 +151,7 @@ Status read_fusion(const TomlReader& reader, const std::filesystem::path& folder
                                                     {{"concat", FusionMode::kConcat},
                                                      {"project", FusionMode::kProject},
                                                      {"transfer", FusionMode::kTransfer},
+                                                     {"text", FusionMode::kText},
                                                      {"auto", FusionMode::kAuto}}));
   SUTURE_ASSIGN_OR_RETURN(fusion.position,
                           reader.choice<SlavePosition>("position", fusion.position,
@@ -165,7 +170,10 @@ Status read_fusion(const TomlReader& reader, const std::filesystem::path& folder
   SUTURE_ASSIGN_OR_RETURN(fusion.sink, reader.integer("sink", fusion.sink, 0, 1 << 20));
   // At least one: its row gives the first token.
   SUTURE_ASSIGN_OR_RETURN(fusion.reread, reader.integer("reread", fusion.reread, 1, 1 << 20));
-  SUTURE_ASSIGN_OR_RETURN(fusion.draft, reader.integer("draft", fusion.draft, 0, kMaxDraft));
+  const bool words = fusion.mode == FusionMode::kText;  // of which there is at least one
+  SUTURE_ASSIGN_OR_RETURN(fusion.draft,
+                          reader.integer("draft", words ? FusionSpec::kHandOffTokens : fusion.draft,
+                                         words ? 1 : 0, kMaxDraft));
   SUTURE_RETURN_IF_ERROR(check_keys_of_mode(reader, fusion));
   return read_projector(reader, folder, fusion);
 }

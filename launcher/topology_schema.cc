@@ -57,10 +57,11 @@ constexpr TopologyKey kKeys[] = {
      "slaves only: how the slave's K/V join the master's"},
     {"model", "on_failure", KeyType::kText, R"("degrade" or "fail")", R"("degrade")",
      "slaves only: go on without a slave that died, or end the request with an error"},
-    {"fusion", "mode", KeyType::kText, R"("concat", "project", "transfer" or "auto")",
+    {"fusion", "mode", KeyType::kText, R"("concat", "project", "transfer", "text" or "auto")",
      R"("concat")",
      "the slave's K/V join the master's as they are, mapped by a projector, or stand in place of "
-     "them; auto: concat if the models fit, else project"},
+     "them; text: the slave answers, and the master reads that; auto: concat if the models fit, "
+     "else project if there is a projector, else text"},
     {"fusion", "projector", KeyType::kText, "a file", "none",
      "maps the slave's K/V to the master's (suture fit); project needs one, transfer too unless "
      "both are the same model"},
@@ -84,7 +85,8 @@ constexpr TopologyKey kKeys[] = {
     {"fusion", "lag", KeyType::kInteger, "0 to 1048576", "1",
      "aligned only: a token at p sees the slave's tokens up to p - lag"},
     {"fusion", "draft", KeyType::kInteger, "0 to 4096", "0",
-     "most tokens that the slave goes on by itself before the master answers; they are part of it"},
+     "most tokens that the slave goes on by itself before the master answers; they are part of it; "
+     "mode text: at least 1, 256 unless given"},
     {"sampling", "temperature", KeyType::kNumber, "0 to 100", "0", "0 takes the best token always"},
     {"sampling", "top_k", KeyType::kInteger, "0 to 1024", "40",
      "draw from the k best tokens; 0 = from all"},

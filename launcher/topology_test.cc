@@ -286,6 +286,26 @@ TEST_F(TopologyTest, SlavesWhoseRowsAreMappedOrStandInPlaceOfTheMasters) {
   EXPECT_EQ(fusion("mode = \"auto\"")->models[1].fusion.mode, FusionMode::kAuto);
 }
 
+TEST_F(TopologyTest, SlavesThatHandWordsOver) {
+  folder_.write("p.suture", "x");
+  const auto spec = parse_slave("fusion = { mode = \"text\" }");
+  ASSERT_TRUE(spec.has_value()) << spec.error().message();
+  const ModelSpec& slave = spec->models[1];
+  EXPECT_TRUE(slave.hands_over());
+  EXPECT_FALSE(slave.reads_masters_tokens());
+  EXPECT_EQ(slave.fusion.draft, 256);
+  EXPECT_EQ(spec->longest_sequence(slave), spec->max_seq_len + 256);
+  const auto brief = parse_slave("fusion = { mode = \"text\", draft = 9 }");
+  EXPECT_EQ(brief->models[1].fusion.draft, 9);
+  expect_error(parse_slave("fusion = { mode = \"text\", draft = 0 }"), ErrorCode::kInvalidArgument,
+               "model[1].fusion.draft", "expected an integer from 1 to 4096");
+  for (const char* key :
+       {"layer_map = \"nearest\"", "norm = \"own\"", "gain = 0", "lag = 1", "sink = 4",
+        "reread = 32", "projector = \"p.suture\"", "force = true", "apply = \"writer\""})
+    expect_error(parse_slave(fmt::format("fusion = {{ mode = \"text\", {} }}", key)),
+                 ErrorCode::kInvalidArgument, "model[1].fusion.", "says nothing in mode \"text\"");
+}
+
 TEST_F(TopologyTest, SlavesThatDraft) {
   folder_.write("p.suture", "x");
   for (const char* mode : {"mode = \"concat\"", "mode = \"project\", projector = \"p.suture\"",

@@ -2,7 +2,6 @@
 // in one.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 
 #include <atomic>
 #include <memory>
@@ -14,7 +13,6 @@
 #include "base/test_folder.h"
 #include "fusion/token_alignment.h"
 #include "models/test_models.h"
-#include "models/test_text_model.h"
 #include "models/test_vocabulary.h"
 #include "tests/test_mapped_rows.h"
 #include "tests/test_suture.h"
@@ -411,39 +409,13 @@ class LongDraftTest : public DraftSystemTest {
  protected:
   static constexpr int64_t kLong = 4096;
 
-  // Asks, and does something as soon as the slave drafts.
-  static Result<Answer> ask_while_drafting(Launch& launch, int64_t max_tokens,
-                                           const std::function<void()>& act,
-                                           const std::atomic<bool>& cancelled = false) {
-    std::atomic<bool> answered = false;
-    bool acted = false;
-    std::thread actor([&] {
-      while (!answered && !acted) {
-        if (launch.snapshot().processes.at(1).slab.tokens_generated == 0) continue;
-        act();
-        acted = true;
-      }
-    });
-    auto answer = launch.ask(
-        question(max_tokens), [](std::string_view) {}, cancelled);
-    answered = true;
-    actor.join();
-    EXPECT_TRUE(acted) << "the draft was over too soon";
-    return answer;
-  }
-  static void kill_slave(const Launch& launch) {
-    ::kill(launch.snapshot().processes.at(1).pid, SIGKILL);
-  }
-
-  // Of the master's shape; with other weights, which find no end.
-  const TemporaryFile talker_{
-      text_model({.vocabulary = make_chat_vocabulary({}), .n_layers = 4, .seed = 4})};
+  const TemporaryFile talker_{mapping_talker()};
 };
 
 TEST_F(LongDraftTest, ASlaveThatIsKilledWhileItDraftsIsLeftOut) {
   const auto alone = ask(*start("", master_), 24).token_ids;
   const auto launch = start(with_draft("gain = 0", kLong), talker_, "", "restarts = 0");
-  const auto answer = ask_while_drafting(*launch, 24, [&] { kill_slave(*launch); });
+  const auto answer = ask_while_slave_speaks(*launch, question(24), [&] { kill_slave(*launch); });
   ASSERT_TRUE(answer.has_value()) << answer.error().message();
   EXPECT_EQ(answer->token_ids, alone);
   ASSERT_EQ(answer->degraded.size(), 1u);
@@ -455,7 +427,7 @@ TEST_F(LongDraftTest, ASlaveThatIsKilledWhileItDraftsIsLeftOut) {
 TEST_F(LongDraftTest, OnFailureFailEndsTheRequest) {
   const auto launch =
       start(with_draft("gain = 0", kLong), talker_, "on_failure = \"fail\"\n", "restarts = 0");
-  const auto answer = ask_while_drafting(*launch, 8, [&] { kill_slave(*launch); });
+  const auto answer = ask_while_slave_speaks(*launch, question(8), [&] { kill_slave(*launch); });
   ASSERT_FALSE(answer.has_value());
   EXPECT_EQ(answer.error().code, ErrorCode::kLost) << answer.error().message();
 }
@@ -463,8 +435,8 @@ TEST_F(LongDraftTest, OnFailureFailEndsTheRequest) {
 TEST_F(LongDraftTest, CancellingEndsTheDraft) {
   const auto launch = start(with_draft("gain = 0", kLong), talker_);
   std::atomic<bool> cancelled = false;
-  const auto answer = ask_while_drafting(
-      *launch, 8, [&] { cancelled = true; }, cancelled);
+  const auto answer = ask_while_slave_speaks(
+      *launch, question(8), [&] { cancelled = true; }, cancelled);
   ASSERT_TRUE(answer.has_value()) << answer.error().message();
   EXPECT_EQ(answer->reason, FinishReason::kCancelled);
   EXPECT_TRUE(answer->token_ids.empty());

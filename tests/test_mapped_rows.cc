@@ -53,6 +53,10 @@ std::vector<std::byte> mapped_stranger() {
                      .positions = kPositions});
 }
 
+std::vector<std::byte> mapping_talker() {
+  return text_model({.vocabulary = make_chat_vocabulary({}), .n_layers = 4, .seed = 4});
+}
+
 Projector make_random_projector(const std::filesystem::path& slave,
                                 const std::filesystem::path& master,
                                 const std::filesystem::path& path) {

@@ -19,11 +19,12 @@ namespace suture {
 std::unique_ptr<LanguageModel> load_model(const std::filesystem::path& path);
 std::unique_ptr<Tokenizer> tokenizer_of(const LanguageModel& model);
 
-// Files of a master, a slave that differs from it in all but its vocabulary, and one that differs
-// in that too.
+// Files of a master, a slave that differs from it in all but its vocabulary, one that differs in
+// that too, and one of the master's shape whose weights find no end.
 std::vector<std::byte> mapping_master();
 std::vector<std::byte> mapped_slave();
 std::vector<std::byte> mapped_stranger();
+std::vector<std::byte> mapping_talker();
 
 // With random numbers, for a master of 4 layers and a slave of 3; written to `path`.
 Projector make_random_projector(const std::filesystem::path& slave,

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+
+#include <string_view>
+#include <thread>
 
 #include "launcher/topology.h"
 
@@ -28,6 +32,28 @@ std::unique_ptr<Launch> start_text_launch(const TextLaunch& launch) {
   EXPECT_TRUE(started.has_value()) << started.error().message();
   return std::move(*started);
 }
+
+Result<Answer> ask_while_slave_speaks(Launch& launch, const AskOptions& options,
+                                      const std::function<void()>& act,
+                                      const std::atomic<bool>& cancelled) {
+  std::atomic<bool> answered = false;
+  bool acted = false;
+  std::thread actor([&] {
+    while (!answered && !acted) {
+      if (launch.snapshot().processes.at(1).slab.tokens_generated == 0) continue;
+      act();
+      acted = true;
+    }
+  });
+  auto answer = launch.ask(
+      options, [](std::string_view) {}, cancelled);
+  answered = true;
+  actor.join();
+  EXPECT_TRUE(acted) << "the slave was silent too soon";
+  return answer;
+}
+
+void kill_slave(const Launch& launch) { ::kill(launch.snapshot().processes.at(1).pid, SIGKILL); }
 
 std::vector<std::vector<float>> logprobs(const Scoring& scoring) {
   std::vector<std::vector<float>> all;

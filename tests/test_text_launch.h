@@ -2,8 +2,10 @@
 // their own.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +26,12 @@ struct TextLaunch {
 // The topology of a master "m" with the system text "ab", and a slave "s".
 std::string text_topology(const TextLaunch& launch);
 std::unique_ptr<Launch> start_text_launch(const TextLaunch& launch);
+
+// Asks, and does something as soon as the slave generates.
+Result<Answer> ask_while_slave_speaks(Launch& launch, const AskOptions& options,
+                                      const std::function<void()>& act,
+                                      const std::atomic<bool>& cancelled = false);
+void kill_slave(const Launch& launch);
 
 // Log-probabilities of the tokens of each continuation.
 std::vector<std::vector<float>> logprobs(const Scoring& scoring);

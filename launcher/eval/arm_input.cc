@@ -1,11 +1,10 @@
 #include "launcher/eval/arm_input.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 #include <variant>
 
+#include "actors/hand_off.h"
 #include "launcher/eval/eval_prompt.h"
 
 namespace suture {
@@ -34,18 +33,7 @@ std::string own_context(const LaunchSpec& topology, const EvalTask& task) {
   return has_prefix_slaves(topology) ? std::string() : context_text(task);
 }
 
-std::string handed_over(const std::vector<std::string>& answers) {
-  std::string text;
-  for (const std::string& answer : answers)
-    text += fmt::format("{}Another assistant answers: {}", text.empty() ? "" : "\n", answer);
-  return text;
-}
-
 }  // namespace
-
-std::string with_context(const std::string& context, const std::string& question) {
-  return context.empty() ? question : context + "\n\n" + question;
-}
 
 std::vector<SlaveDocuments> deal_documents(const LaunchSpec& topology, const EvalTask& task) {
   std::vector<SlaveDocuments> dealt;

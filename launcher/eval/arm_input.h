@@ -26,7 +26,4 @@ std::vector<SlaveDocuments> deal_documents(const LaunchSpec& topology, const Eva
 ArmInput arm_input(const LaunchSpec& topology, const Arm& arm, const EvalTask& task,
                    const EvalTask& other, const std::vector<std::string>& answers);
 
-// Context and question as one text.
-std::string with_context(const std::string& context, const std::string& question);
-
 }  // namespace suture

@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "actors/hand_off.h"
 #include "base/check.h"
 #include "launcher/eval/answer_reading.h"
 #include "launcher/eval/eval_prompt.h"

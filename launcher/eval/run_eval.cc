@@ -12,6 +12,7 @@
 #include <utility>
 #include <variant>
 
+#include "actors/hand_off.h"
 #include "actors/trace_log.h"
 #include "launcher/eval/arm_input.h"
 #include "launcher/eval/eval_prompt.h"
