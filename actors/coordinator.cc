@@ -108,9 +108,10 @@ std::vector<Outgoing> Coordinator::ask(Question question) {
   RunningRequest& running = running_[question.request];
   running.question = std::move(question);
   running.report.request = running.question.request;
-  // Words come from whoever has read; nobody waits for the others.
+  // Words come from whoever has read; nobody waits for what others read.
   for (const auto& [index, key] : contexts_)
-    if (!readings_[key].complete && !running.question.hand_off) running.awaited.insert(key);
+    if (!readings_[key].complete && !running.question.hand_off && !model(index).hands_over())
+      running.awaited.insert(key);
 
   running.own_ids = setup_.contexts[master_].head_ids;
   running.own_ids.insert(running.own_ids.end(), running.question.tail_ids.begin(),
@@ -169,7 +170,7 @@ bool Coordinator::streams_open(const RunningRequest& running) const {
     return reading.stream.has_value() || reading.complete;
   };
   for (const auto& [index, key] : contexts_)
-    if (!ready(key)) return false;
+    if (!model(index).hands_over() && !ready(key)) return false;
   const auto complete = [this](const auto& entry) { return readings_.at(entry.second).complete; };
   return std::ranges::all_of(running.own_readings,
                              [&](const auto& entry) { return ready(entry.second); }) &&

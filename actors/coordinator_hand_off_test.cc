@@ -118,6 +118,19 @@ TEST_F(HandOffsTest, OtherRequestsGoOnAsIfTheyWereNotThere) {
   EXPECT_TRUE(coordinator_->take_report()->degraded.empty());
 }
 
+TEST_F(HandOffsTest, TheMasterDoesNotWaitForWhatTheyRead) {
+  coordinator_.emplace(words_setup());
+  for (const char* name : {"m", "twin"}) coordinator_->joined(name);
+  for (const auto& [name, read] : of_type<ReadRequest>(coordinator_->joined("doc"))) {
+    if (name != "m") continue;
+    coordinator_->read_opened(name, opened(read.key, name));
+    coordinator_->read_done(name, read_done(read.key, name));
+  }
+  EXPECT_EQ(of_type<GenerateRequest>(coordinator_->ask(question())).size(), 1u);
+  coordinator_->generate_done({.request = 1});
+  EXPECT_TRUE(coordinator_->take_report().has_value());
+}
+
 TEST_F(HandOffsTest, ASlaveWithoutAContextReadsItAll) {
   CoordinatorSetup bare = words_setup();
   bare.contexts[2].head_ids.clear();

@@ -9,6 +9,9 @@
 #include "fusion/projector_file.h"
 #include "fusion/test_projector.h"
 #include "models/checkpoint.h"
+#include "models/test_models.h"
+#include "models/test_text_model.h"
+#include "models/test_vocabulary.h"
 
 namespace suture {
 namespace {
@@ -75,23 +78,26 @@ TEST(LaunchMemoryTest, KvIsProportionalToLengthAndSequences) {
   EXPECT_NEAR(static_cast<double>(memory_of(spec).kv_bytes()), 4.0 * before, 0.02 * before);
 }
 
-// The slave of another shape comes to answer in words, of which it may say 256 tokens; the master
-// keeps nothing of it.
+// A slave of another shape comes to answer in words, of which it may say 256 tokens. The launcher
+// has its tokenizer too; the master keeps nothing of it.
 TEST(LaunchMemoryTest, AModeThatIsLeftOpenIsSettledFirst) {
+  const TemporaryFile master(text_model({.vocabulary = make_chat_vocabulary({})}));
+  const TemporaryFile slave(text_model({.vocabulary = make_chat_vocabulary({}), .kv_heads = 1}));
   LaunchSpec spec = twins_and_a_stranger();
-  spec.models[2].fusion.mode = FusionMode::kText;
-  spec.models[2].fusion.draft = 256;
+  spec.models.pop_back();
+  spec.models[0].path = master.path();
+  spec.models[1].path = slave.path();
+  const LaunchMemory plain = memory_of(spec);
+  spec.models[1].fusion.mode = FusionMode::kText;
+  spec.models[1].fusion.draft = 256;
   const LaunchMemory asked = memory_of(spec);
-  spec.models[2].fusion.mode = FusionMode::kAuto;
-  spec.models[2].fusion.draft = 0;
+  spec.models[1].fusion.mode = FusionMode::kAuto;
+  spec.models[1].fusion.draft = 0;
   const LaunchMemory settled = memory_of(spec);
-  EXPECT_EQ(settled.processes[2].kv_bytes, asked.processes[2].kv_bytes);
-  EXPECT_EQ(settled.processes[0].total_bytes(),
-            memory_of(twins_and_a_stranger()).processes[0].total_bytes());
-  EXPECT_GT(settled.processes[3].runtime_bytes,
-            memory_of(twins_and_a_stranger()).processes[3].runtime_bytes)
-      << "it has the slave's tokenizer too";
-  EXPECT_GT(settled.processes[2].kv_bytes, memory_of(twins_and_a_stranger()).processes[2].kv_bytes);
+  EXPECT_EQ(settled.total_bytes(), asked.total_bytes());
+  EXPECT_EQ(settled.processes[0].total_bytes(), plain.processes[0].total_bytes());
+  EXPECT_GT(settled.processes[1].kv_bytes, plain.processes[1].kv_bytes);
+  EXPECT_GT(settled.processes[2].runtime_bytes, plain.processes[2].runtime_bytes);
 }
 
 TEST(LaunchMemoryTest, ADraftNeedsRoomBesideTheLongestSequence) {

@@ -228,22 +228,8 @@ TEST_F(DraftSystemTest, AnswersGoOnFromTheThought) {
     return SequencePlan{
         .own = {{0, 0}, {entry, shift}}, .before = {draft}, .after = {before, after}};
   };
-  const auto cache = master->make_cache(std::ssize(prompt) + kTokens).value();
-  SequencePlan plan = plan_for(std::ssize(prompt) - 1);
-  const std::vector<int32_t> own_head = head({});
-  read_alone(*master, *cache, own_head);
-  PrefillArgs args;
-  args.token_ids = std::span(prompt).subspan(own_head.size());
-  args.cache = cache.get();
-  args.plan = &plan;
-  const float* logits = master->prefill(args).value();
-  std::vector<int32_t> expected;
-  while (std::ssize(expected) < kTokens) {
-    expected.push_back(best_token(*master, logits));
-    plan = plan_for(cache->size());
-    logits = master->decode(expected.back(), *cache, &plan).value();
-    rows.follow(expected.back());
-  }
+  const std::vector<int32_t> expected =
+      answer_beside(*master, rows, prompt, std::ssize(head({})), kTokens, plan_for);
   EXPECT_EQ(answer.token_ids, expected);
   ASSERT_EQ(answer.drafts.size(), 1u);
   EXPECT_EQ(answer.drafts[0].slave, "s");
@@ -442,6 +428,17 @@ TEST_F(LongDraftTest, CancellingEndsTheDraft) {
   EXPECT_TRUE(answer->token_ids.empty());
   EXPECT_TRUE(answer->drafts.empty());
   EXPECT_LT(answer->figures.at(1).decoded_tokens, kLong);
+}
+
+TEST_F(LongDraftTest, ADeadlineEndsTheDraft) {
+  const auto launch = start(with_draft("gain = 0", kLong), talker_);
+  AskOptions options = question(8);
+  options.deadline_seconds = 0.1;
+  const Answer answer = ask(*launch, options);
+  EXPECT_EQ(answer.reason, FinishReason::kDeadline);
+  EXPECT_TRUE(answer.token_ids.empty());
+  EXPECT_TRUE(answer.drafts.empty());
+  EXPECT_LT(answer.figures.at(1).decoded_tokens, kLong);
 }
 
 }  // namespace

@@ -172,6 +172,27 @@ std::vector<float> logprobs_of(LanguageModel& master, const SequencePlan& plan,
   return logprobs;
 }
 
+std::vector<int32_t> answer_beside(LanguageModel& master, MappedRows& rows,
+                                   const std::vector<int32_t>& text, int64_t alone, int64_t tokens,
+                                   const std::function<SequencePlan(int64_t entry)>& plan_for) {
+  const auto cache = master.make_cache(std::ssize(text) + tokens).value();
+  SequencePlan plan = plan_for(std::ssize(text) - 1);
+  read_alone(master, *cache, std::span(text).first(static_cast<size_t>(alone)));
+  PrefillArgs args;
+  args.token_ids = std::span(text).subspan(static_cast<size_t>(alone));
+  args.cache = cache.get();
+  args.plan = &plan;
+  const float* logits = master.prefill(args).value();
+  std::vector<int32_t> answer;
+  while (std::ssize(answer) < tokens) {
+    answer.push_back(best_token(master, logits));
+    plan = plan_for(cache->size());
+    logits = master.decode(answer.back(), *cache, &plan).value();
+    rows.follow(answer.back());
+  }
+  return answer;
+}
+
 int32_t best_token(LanguageModel& model, const float* logits) {
   auto reader =
       LogitsReader::create(model.device(), model.stream(), model.config().vocab_size).value();

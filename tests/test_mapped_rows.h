@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -60,6 +61,12 @@ std::vector<float> logprobs_of(LanguageModel& master, const SequencePlan& plan,
                                const std::vector<int32_t>& ids, int64_t scored, int64_t alone = 0);
 // Reads what is not in the cache yet of the master's own tokens; gives the last row's logits.
 const float* read_alone(LanguageModel& master, KvCache& cache, std::span<const int32_t> ids);
+
+// The master's own best tokens after a text, of which the first `alone` are read before there is a
+// slave. `plan_for` says what a row at an entry of its cache meets; `rows` follow the answer.
+std::vector<int32_t> answer_beside(LanguageModel& master, MappedRows& rows,
+                                   const std::vector<int32_t>& text, int64_t alone, int64_t tokens,
+                                   const std::function<SequencePlan(int64_t entry)>& plan_for);
 
 // The token with the highest of these logits.
 int32_t best_token(LanguageModel& model, const float* logits);
