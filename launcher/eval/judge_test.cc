@@ -16,7 +16,7 @@ const ChoiceItem kChoice{
 // Scores what it is asked for by a rule, and remembers the question.
 class JudgeTest : public testing::Test {
  protected:
-  Subject scorer(std::vector<std::vector<float>> logprobs) {
+  Subject scorer(const std::vector<std::vector<float>>& logprobs) {
     Subject subject;
     subject.score = [this, logprobs](const ScoreOptions& options) -> Result<Scoring> {
       scored_ = options;
