@@ -29,7 +29,6 @@ class ScriptedTask final : public SequenceTask {
  public:
   ScriptedTask(Script& script, const LanguageModel& model) : script_(script), model_(model) {}
 
-  Turn look() override { return script_.turns.empty() ? Turn::kDone : script_.turns.front(); }
   DecodeItem row() override { return {script_.token_id, script_.cache, nullptr}; }
   void take_row(const Result<const float*>& logits, int64_t /*start_ns*/) override {
     note("row");
@@ -49,6 +48,11 @@ class ScriptedTask final : public SequenceTask {
   void finish() override { note("end"); }
   OwnerWork work() const override { return OwnerWork::kGenerating; }
   uint64_t request() const override { return 1; }
+
+ protected:
+  Result<Turn> next_turn() override {
+    return script_.turns.empty() ? Turn::kDone : script_.turns.front();
+  }
 
  private:
   void note(const std::string& what) const { script_.log->push_back(script_.name + ": " + what); }

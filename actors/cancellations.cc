@@ -4,6 +4,11 @@
 
 namespace suture {
 
+Status check_cancelled(const CancelFlag& flag) {
+  if (!flag.load(std::memory_order_acquire)) return {};
+  return fail(ErrorCode::kCancelled, "the request was cancelled");
+}
+
 void Cancellations::expect(uint64_t key) {
   const std::lock_guard lock(mutex_);
   expect_locked(key);

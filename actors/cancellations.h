@@ -7,11 +7,15 @@
 #include <memory>
 #include <mutex>
 
+#include "base/error.h"
 #include "bus/layout.h"
 
 namespace suture {
 
 using CancelFlag = std::atomic<bool>;
+
+// kCancelled once the flag is set.
+Status check_cancelled(const CancelFlag& flag);
 
 // May be used by any thread.
 class Cancellations {

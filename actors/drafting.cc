@@ -19,28 +19,13 @@ Drafting::Drafting(ReadRequest request, const Engine& engine,
       engine_(engine),
       cancelled_(std::move(cancelled)),
       trace_(std::move(trace)),
-      on_done_(std::move(on_done)) {
+      on_done_(std::move(on_done)),
+      gate_([this](int32_t /*layer*/) { return check_cancelled(*cancelled_); }) {
   stream_->request = std::move(request);
 }
 
-Turn Drafting::look() {
-  if (ended_) return Turn::kDone;
-  const Result<Turn> turn = next_turn();
-  if (!turn)
-    end(tl::unexpected<Error>(turn.error()));
-  else if (*turn == Turn::kDone)
-    end({});
-  return ended_ ? Turn::kDone : *turn;
-}
-
-void Drafting::end(const Status& outcome) {
-  ended_ = true;
-  outcome_ = outcome;
-}
-
 Result<Turn> Drafting::next_turn() {
-  if (cancelled_->load(std::memory_order_acquire))
-    return fail(ErrorCode::kCancelled, "the request was cancelled");
+  SUTURE_RETURN_IF_ERROR(check_cancelled(*cancelled_));
   if (prompt_ == 0) SUTURE_RETURN_IF_ERROR(prepare());
   if (!stream_->cache) {
     SUTURE_ASSIGN_OR_RETURN(const bool opened, open());
@@ -117,6 +102,7 @@ Status Drafting::read_on(int64_t grid) {
     args.token_ids =
         std::span(std::as_const(stream_->token_ids)).subspan(static_cast<size_t>(size()));
     args.cache = stream_->cache.get();
+    args.gate = &gate_;
     SUTURE_ASSIGN_OR_RETURN(reader_, engine_.model.prompt_reader(args));
   }
   SUTURE_ASSIGN_OR_RETURN(const float* logits, reader_->step(grid));
@@ -189,13 +175,13 @@ Status Drafting::publish() {
 void Drafting::finish() {
   ReadDone done;
   done.key = stream_->request.key;
-  done.outcome = Outcome::of(outcome_);
+  done.outcome = Outcome::of(outcome());
   if (stream_->cache) {
     uint64_t published = stream_->cache->writer().bytes_published();
     if (stream_->projected) published += stream_->projected->writer().bytes_published();
     figures_.kv_bytes_published = static_cast<int64_t>(published);
   }
-  if (outcome_) {
+  if (outcome()) {
     Draft& draft = done.draft;
     draft.token_ids.assign(ids().begin() + prompt_, ids().end());
     draft.seconds = figures_.decode_seconds;

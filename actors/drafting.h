@@ -40,7 +40,6 @@ class Drafting final : public SequenceTask {
   Drafting(ReadRequest request, const Engine& engine, std::shared_ptr<const CancelFlag> cancelled,
            TraceLog trace, std::function<void(ReadDone)> on_done);
 
-  Turn look() override;
   DecodeItem row() override;
   void take_row(const Result<const float*>& logits, int64_t start_ns) override;
   void read_chunk(int64_t grid) override;
@@ -51,8 +50,10 @@ class Drafting final : public SequenceTask {
   }
   uint64_t request() const override { return stream_->request.request; }
 
+ protected:
+  Result<Turn> next_turn() override;
+
  private:
-  Result<Turn> next_turn();
   Status prepare();
   Status translate();
   Result<bool> open();
@@ -60,7 +61,6 @@ class Drafting final : public SequenceTask {
   Status choose(const float* logits);
   Status publish();
   Result<std::vector<int32_t>> entries_to_map() const;
-  void end(const Status& outcome);
   std::vector<int32_t>& ids() { return stream_->token_ids; }
   int64_t drafted() const { return std::ssize(stream_->token_ids) - prompt_; }
   int64_t size() const { return stream_->cache->size(); }
@@ -74,13 +74,12 @@ class Drafting final : public SequenceTask {
   int64_t head_entries_ = 0;  // of the prompt, that the head gives
   int64_t prompt_ = 0;        // tokens that are read; 0 = not prepared yet
   int64_t most_ = 0;          // tokens that are drafted
+  const LayerGate gate_;
   std::optional<PromptReader> reader_;
   std::unique_ptr<Sampler> sampler_;  // once the prompt has been read
   bool said_all_ = false;
   int64_t begun_ns_ = 0;
   int64_t drafting_since_ns_ = 0;
-  bool ended_ = false;
-  Status outcome_;
   ProcessFigures figures_;
 };
 

@@ -19,31 +19,15 @@ Generation::Generation(GenerateRequest request, const Engine& engine,
       text_(request_.token_ids),
       stitching_(std::make_unique<Stitching>(request_, engine.model, engine.vocabularies,
                                              engine.projectors, engine.broker, *cancelled_)),
-      gate_([this](int32_t layer) { return stitching_->wait_layer(layer); }),
+      gate_([this](int32_t layer) -> Status {
+        SUTURE_RETURN_IF_ERROR(check_cancelled(*cancelled_));
+        return stitching_->wait_layer(layer);
+      }),
       read_end_(std::ssize(text_)) {}
-
-Turn Generation::look() {
-  if (ended_) return Turn::kDone;
-  const Result<Turn> turn = next_turn();
-  if (!turn)
-    end(tl::unexpected<Error>(turn.error()));
-  else if (*turn == Turn::kDone)
-    ended_ = true;
-  return ended_ ? Turn::kDone : *turn;
-}
-
-void Generation::end(const Status& outcome) {
-  ended_ = true;
-  outcome_ = outcome;
-  if (!outcome)
-    reason_ = outcome.error().code == ErrorCode::kCancelled ? FinishReason::kCancelled
-                                                            : FinishReason::kError;
-}
 
 Result<Turn> Generation::next_turn() {
   if (!ring_ && !request_.ring.empty()) SUTURE_RETURN_IF_ERROR(open_ring());
-  if (cancelled_->load(std::memory_order_acquire))
-    return fail(ErrorCode::kCancelled, "the request was cancelled");
+  SUTURE_RETURN_IF_ERROR(check_cancelled(*cancelled_));
   if (!sampler_) SUTURE_RETURN_IF_ERROR(prepare());
   if (!cache_) {
     if (!engine_.streams.is_readable(request_.head_key, request_.head_entries)) return Turn::kWait;
@@ -343,11 +327,14 @@ void Generation::add_doorbells(std::vector<DoorbellData*>& doorbells) {
 }
 
 void Generation::finish() {
+  if (!outcome())
+    reason_ = outcome().error().code == ErrorCode::kCancelled ? FinishReason::kCancelled
+                                                              : FinishReason::kError;
   GenerateDone done;
   done.request = request_.request;
   done.attempt = request_.attempt;
   done.reason = reason_;
-  done.outcome = Outcome::of(reason_ == FinishReason::kCancelled ? Status() : outcome_);
+  done.outcome = Outcome::of(reason_ == FinishReason::kCancelled ? Status() : outcome());
   stitching_->report(figures_);
   if (cache_)
     figures_.kv_bytes_published = static_cast<int64_t>(cache_->writer().bytes_published());

@@ -45,7 +45,6 @@ class Generation final : public SequenceTask {
              std::shared_ptr<const CancelFlag> cancelled, TraceLog trace,
              std::function<void(GenerateDone)> on_done);
 
-  Turn look() override;
   DecodeItem row() override;
   void take_row(const Result<const float*>& logits, int64_t start_ns) override;
   void read_chunk(int64_t grid) override;
@@ -56,9 +55,11 @@ class Generation final : public SequenceTask {
   }
   uint64_t request() const override { return request_.request; }
 
+ protected:
+  Result<Turn> next_turn() override;
+
  private:
   Status open_ring();
-  Result<Turn> next_turn();
   Status prepare();
   Status check_scoring() const;
   Status begin_watching();
@@ -78,7 +79,6 @@ class Generation final : public SequenceTask {
   Status score_row(int64_t row, const float* logits);
   void advance(const float* logits);
   Status draw(const float* logits);
-  void end(const Status& outcome);
   void keep_answer(GenerateDone& done);
   void show_waits();
   int64_t generated() const { return std::ssize(text_) - std::ssize(request_.token_ids); }
@@ -114,8 +114,6 @@ class Generation final : public SequenceTask {
   int64_t row_start_ns_ = 0;      // when the last token was pushed
   int64_t begun_ns_ = 0;
   int64_t decode_start_ns_ = 0;  // 0 = the text is being read
-  bool ended_ = false;
-  Status outcome_;
   FinishReason reason_ = FinishReason::kLength;
   ProcessFigures figures_;
   ProcessFigures shown_;  // of these, the waits that the meter has shown

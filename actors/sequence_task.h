@@ -28,7 +28,7 @@ class SequenceTask {
   virtual ~SequenceTask() = default;
 
   // What it can do now. Never waits, and may be asked any number of times.
-  virtual Turn look() = 0;
+  Turn look();
 
   // After look() has said kRow: the row, and its logits [vocab] in device memory, valid during the
   // call. The pass that computed it began at `start_ns` (CLOCK_MONOTONIC).
@@ -47,6 +47,19 @@ class SequenceTask {
   // What whoever watches is shown.
   virtual OwnerWork work() const = 0;
   virtual uint64_t request() const = 0;
+
+ protected:
+  // What look() says, as long as the sequence has not ended.
+  virtual Result<Turn> next_turn() = 0;
+
+  // It has nothing to do any more.
+  void end(const Status& outcome);
+  // How it has ended.
+  const Status& outcome() const { return outcome_; }
+
+ private:
+  bool ended_ = false;
+  Status outcome_;
 };
 
 }  // namespace suture

@@ -15,25 +15,20 @@ StreamReading::StreamReading(std::shared_ptr<OpenStream> stream, const Engine& e
       cancelled_(std::move(cancelled)),
       trace_(std::move(trace)),
       on_done_(std::move(on_done)),
+      gate_([this](int32_t /*layer*/) { return check_wanted(); }),
       begun_ns_(monotonic_ns()) {
   stream_->being_read = true;
   stream_->token_ids.reserve(static_cast<size_t>(stream_->cache->capacity()));
   figures_.reused_tokens = size();
 }
 
-Turn StreamReading::look() {
-  if (ended_) return Turn::kDone;
-  const Result<Turn> turn = next_turn();
-  if (!turn)
-    end(tl::unexpected<Error>(turn.error()));
-  else if (*turn == Turn::kDone)
-    end({});
-  return ended_ ? Turn::kDone : *turn;
+Status StreamReading::check_wanted() const {
+  if (stream_->dropped) return fail(ErrorCode::kCancelled, "the stream was dropped");
+  return check_cancelled(*cancelled_);
 }
 
 Result<Turn> StreamReading::next_turn() {
-  if (stream_->dropped || cancelled_->load(std::memory_order_acquire))
-    return fail(ErrorCode::kCancelled, "the request was cancelled");
+  SUTURE_RETURN_IF_ERROR(check_wanted());
   if (size() < known()) return ring_ ? Turn::kRow : read_turn();
   if (!ring_) {
     SUTURE_RETURN_IF_ERROR(map_rows());
@@ -91,6 +86,7 @@ void StreamReading::read_chunk(int64_t grid) {
                            .first(static_cast<size_t>(part_end_))
                            .subspan(static_cast<size_t>(size()));
       args.cache = stream_->cache.get();
+      args.gate = &gate_;
       args.first_logits_row = std::ssize(args.token_ids);  // others read K and V
       SUTURE_ASSIGN_OR_RETURN(reader_, engine_.model.prompt_reader(args));
     }
@@ -99,11 +95,6 @@ void StreamReading::read_chunk(int64_t grid) {
     return map_rows();
   };
   if (const Status status = read(); !status) end(status);
-}
-
-void StreamReading::end(const Status& outcome) {
-  ended_ = true;
-  outcome_ = outcome;
 }
 
 // The text has been read.
@@ -161,13 +152,13 @@ void StreamReading::finish() {
   const uint64_t key = stream_->request.key;
   ReadDone done;
   done.key = key;
-  done.outcome = Outcome::of(outcome_);
+  done.outcome = Outcome::of(outcome());
   uint64_t published = stream_->cache->writer().bytes_published();
   if (stream_->projected) published += stream_->projected->writer().bytes_published();
   figures_.kv_bytes_published = static_cast<int64_t>(published);
   done.figures = figures_;
   done.spans = trace_.take();
-  if (!outcome_) {
+  if (!outcome()) {
     engine_.streams.drop(key);  // readers that still wait for rows learn that they will not come
     stream_->projected.reset();
     stream_->cache.reset();

@@ -36,7 +36,6 @@ class StreamReading final : public SequenceTask {
                 std::shared_ptr<const CancelFlag> cancelled, TraceLog trace,
                 std::function<void(ReadDone)> on_done);
 
-  Turn look() override;
   DecodeItem row() override;
   void take_row(const Result<const float*>& logits, int64_t start_ns) override;
   void read_chunk(int64_t grid) override;
@@ -45,15 +44,17 @@ class StreamReading final : public SequenceTask {
   OwnerWork work() const override { return ring_ ? OwnerWork::kFollowing : OwnerWork::kReading; }
   uint64_t request() const override { return stream_->request.request; }
 
+ protected:
+  Result<Turn> next_turn() override;
+
  private:
-  Result<Turn> next_turn();
+  Status check_wanted() const;
   Turn read_turn();
   void note_read();
   Status map_rows();
   Status begin_to_follow();
   Result<bool> follow();
   void take_over(int32_t token);
-  void end(const Status& outcome);
   int64_t size() const { return stream_->cache->size(); }
   int64_t known() const { return std::ssize(stream_->token_ids); }
 
@@ -63,12 +64,11 @@ class StreamReading final : public SequenceTask {
   TraceLog trace_;
   const std::function<void(ReadDone)> on_done_;
   std::optional<TokenRingReader> ring_;  // once the text has been read
-  std::optional<PromptReader> reader_;   // of the part of the text that is read now
-  int64_t part_end_ = 0;                 // in tokens of the stream
+  const LayerGate gate_;
+  std::optional<PromptReader> reader_;  // of the part of the text that is read now
+  int64_t part_end_ = 0;                // in tokens of the stream
   int64_t begun_ns_ = 0;
   bool full_ = false;  // there is no room for tokens that were followed
-  bool ended_ = false;
-  Status outcome_;
   ProcessFigures figures_;
 };
 

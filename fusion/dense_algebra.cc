@@ -1,7 +1,11 @@
 #include "fusion/dense_algebra.h"
 
 #include <cblas.h>
+#include <hwy/targets.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <mutex>
 
 #include "base/check.h"
@@ -40,6 +44,21 @@ int as_int(int64_t value) {
 }
 
 }  // namespace
+
+const char* faster_kernels(std::string_view picked, bool has_avx2, bool has_avx512) {
+  constexpr std::array<std::string_view, 6> kWithAvx2 = {
+      "Haswell", "Zen", "Excavator", "SkylakeX", "Cooperlake", "SapphireRapids"};
+  if (!has_avx2 || std::ranges::count(kWithAvx2, picked) != 0) return nullptr;
+  return has_avx512 ? "SkylakeX" : "Haswell";
+}
+
+const char* faster_kernels() {
+  if (std::getenv("OPENBLAS_CORETYPE") != nullptr) return nullptr;
+  const int64_t can = hwy::SupportedTargets();
+  const bool has_avx512 = (can & HWY_AVX3) != 0;
+  const bool has_avx2 = has_avx512 || (can & HWY_AVX2) != 0;
+  return faster_kernels(openblas_get_corename(), has_avx2, has_avx512);
+}
 
 void multiply_transposed_left(const MatrixView<const float>& a, const MatrixView<const float>& b,
                               const MatrixView<float>& out) {

@@ -87,5 +87,13 @@ TEST(DenseAlgebra, WhatIsNotPositiveIsNotFactored) {
   EXPECT_FALSE(factor({matrix.data(), 2, 2, 2}));
 }
 
+TEST(DenseAlgebra, KernelsForAnUnknownProcessorAreNamedByItsInstructions) {
+  EXPECT_STREQ(faster_kernels("Prescott", true, true), "SkylakeX");
+  EXPECT_STREQ(faster_kernels("Nehalem", true, false), "Haswell");
+  EXPECT_EQ(faster_kernels("Prescott", false, false), nullptr);
+  EXPECT_EQ(faster_kernels("Haswell", true, true), nullptr);
+  EXPECT_EQ(faster_kernels("Cooperlake", true, true), nullptr);
+}
+
 }  // namespace
 }  // namespace suture

@@ -9,11 +9,8 @@
 #include <thread>
 #include <utility>
 
-#include "base/test_folder.h"
-#include "models/test_models.h"
-#include "tests/test_mapped_rows.h"
+#include "tests/test_mapped_launch.h"
 #include "tests/test_suture.h"
-#include "tests/test_text_launch.h"
 
 namespace suture {
 namespace {
@@ -23,17 +20,16 @@ constexpr const char* kQuestion =
 constexpr const char* kProject = "mode = \"project\", gain = -0.5";
 constexpr const char* kTransfer = "mode = \"transfer\", sink = 4, reread = 8";
 
-class ApplyReaderTest : public testing::Test {
+class ApplyReaderTest : public MappedLaunchTest {
  protected:
-  ApplyReaderTest()
-      : master_(mapping_master()), other_(mapped_slave()), stranger_(mapped_stranger()) {
+  ApplyReaderTest() {
     folder_.write("document.txt", "the rain in the south came down on the other hand");
   }
 
   std::unique_ptr<Launch> start(const std::string& apply, const std::string& fusion,
                                 const TemporaryFile& slave, const std::string& lines = "",
                                 const std::string& file_lines = "", int64_t max_seq_len = 256) {
-    make_random_projector(slave.path(), master_.path(), folder_.path() / "p.suture");
+    make_projector(slave);
     return start_text_launch({.folder = folder_.path(),
                               .master = master_.path(),
                               .slave = slave.path(),
@@ -45,14 +41,10 @@ class ApplyReaderTest : public testing::Test {
   }
   static Scoring score(Launch& launch, const std::string& text = kQuestion,
                        const SlaveTexts& texts = {}) {
-    const std::atomic<bool> never = false;
-    auto scored = launch.score({.text = text,
-                                .continuations = {" because of the wind and the hill", "x"},
-                                .slave_texts = texts},
-                               never);
-    EXPECT_TRUE(scored.has_value()) << scored.error().message();
-    EXPECT_TRUE(scored && scored->degraded.empty());
-    return scored.value_or(Scoring());
+    return MappedLaunchTest::score(launch,
+                                   {.text = text,
+                                    .continuations = {" because of the wind and the hill", "x"},
+                                    .slave_texts = texts});
   }
   static Answer ask(
       Launch& launch, int64_t max_tokens, const std::string& text = kQuestion,
@@ -73,11 +65,6 @@ class ApplyReaderTest : public testing::Test {
     while (launch.snapshot().processes.at(1).state != ProcessState::kLost)
       std::this_thread::yield();
   }
-
-  TestFolder folder_;
-  const TemporaryFile master_;
-  const TemporaryFile other_;
-  const TemporaryFile stranger_;  // of another vocabulary
 };
 
 // Prompts, and token by token what follows them, aligned and transferred.

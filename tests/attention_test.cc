@@ -7,42 +7,25 @@
 
 #include "actors/launch.h"
 #include "base/test_folder.h"
-#include "launcher/topology.h"
-#include "models/test_text_model.h"
-#include "models/test_vocabulary.h"
+#include "models/test_models.h"
 #include "tests/test_suture.h"
+#include "tests/test_text_launch.h"
 
 namespace suture {
 namespace {
 
 class AttentionSystemTest : public testing::Test {
  protected:
-  AttentionSystemTest()
-      : master_(text_model({.vocabulary = make_chat_vocabulary({}), .n_layers = 4})),
-        twin_(text_model({.vocabulary = make_chat_vocabulary({}), .n_layers = 4, .seed = 3})),
-        stranger_(text_model({.vocabulary = make_chat_vocabulary({"t h", "th e", "i n", "o n"}),
-                              .n_layers = 4,
-                              .seed = 3,
-                              .theta = 5e5f})) {
+  AttentionSystemTest() : master_(text_master()), twin_(text_twin()), stranger_(text_stranger()) {
     folder_.write("document.txt", "the rain in the north on the other hand");
   }
 
-  // A master that is told "ab", and a slave described by `lines`.
-  std::string topology(const std::string& lines, const TemporaryFile& slave) const {
-    return fmt::format(
-        "[bus]\nmax_seq_len = 256\nmax_sequences = 2\n[[model]]\nname = \"m\"\nrole = \"master\"\n"
-        "path = \"{}\"\nsystem = \"ab\"\n[[model]]\nname = \"s\"\nrole = \"slave\"\n"
-        "path = \"{}\"\n{}\n",
-        master_.path().string(), slave.path().string(), lines);
+  // Of a master, and a slave described by `lines`.
+  TextLaunch with_slave(const std::string& lines, const TemporaryFile& slave) const {
+    return {folder_.path(), master_.path(), slave.path(), lines};
   }
   std::unique_ptr<Launch> start(const std::string& lines, const TemporaryFile& slave) const {
-    LaunchSpec spec = parse_topology(topology(lines, slave), folder_.path() / "t.toml").value();
-    EXPECT_TRUE(resolve_models(spec));
-    LaunchOptions options;
-    options.program = SUTURE_BINARY;
-    auto launch = Launch::start(spec, options);
-    EXPECT_TRUE(launch.has_value()) << launch.error().message();
-    return std::move(*launch);
+    return start_text_launch(with_slave(lines, slave));
   }
   static Result<Answer> ask(Launch& launch, const AttentionQuery& attention,
                             const SlaveTexts& texts = {}) {
@@ -163,7 +146,8 @@ TEST_F(AttentionSystemTest, WhatOccursNowhereIsRefusedUnlessItMay) {
 }
 
 TEST_F(AttentionSystemTest, RunPrintsATableUnderTheAnswer) {
-  const std::string file = folder_.write("t.toml", topology(kDocument, twin_)).string();
+  const std::string file =
+      folder_.write("t.toml", text_topology(with_slave(kDocument, twin_))).string();
   const SutureRun run = run_suture({"run", file, "-p", "why so", "-n", "4", "--keyword", "rain"});
   ASSERT_EQ(run.exit_code, 0) << run.errors;
   for (const char* part : {"looks at", "m (own)", "\"rain\" in s"})

@@ -10,13 +10,10 @@
 #include <utility>
 
 #include "actors/prompt_builder.h"
-#include "base/test_folder.h"
 #include "fusion/token_alignment.h"
-#include "models/test_models.h"
 #include "models/test_vocabulary.h"
-#include "tests/test_mapped_rows.h"
+#include "tests/test_mapped_launch.h"
 #include "tests/test_suture.h"
-#include "tests/test_text_launch.h"
 
 namespace suture {
 namespace {
@@ -98,16 +95,10 @@ class Thought {
   std::vector<int32_t> ids_;
 };
 
-class DraftSystemTest : public testing::Test {
+class DraftSystemTest : public MappedLaunchTest {
  protected:
-  DraftSystemTest()
-      : master_(mapping_master()), other_(mapped_slave()), stranger_(mapped_stranger()) {
-    folder_.write("document.txt", kDocument);
-  }
+  DraftSystemTest() { folder_.write("document.txt", kDocument); }
 
-  Projector make_projector(const TemporaryFile& slave) const {
-    return make_random_projector(slave.path(), master_.path(), folder_.path() / "p.suture");
-  }
   std::unique_ptr<Launch> start(const std::string& fusion, const TemporaryFile& slave,
                                 const std::string& lines = "",
                                 const std::string& file_lines = "") const {
@@ -119,12 +110,8 @@ class DraftSystemTest : public testing::Test {
     return fmt::format("{}, draft = {}", fusion, tokens);
   }
   static Scoring score(Launch& launch) {
-    const std::atomic<bool> never = false;
-    auto scored =
-        launch.score({.text = kQuestion, .continuations = {" because of the wind", "x"}}, never);
-    EXPECT_TRUE(scored.has_value()) << scored.error().message();
-    EXPECT_TRUE(scored && scored->degraded.empty());
-    return scored.value_or(Scoring());
+    return MappedLaunchTest::score(
+        launch, {.text = kQuestion, .continuations = {" because of the wind", "x"}});
   }
   static AskOptions question(int64_t max_tokens) {
     AskOptions options;
@@ -166,18 +153,9 @@ class DraftSystemTest : public testing::Test {
     return build(prompts);
   }
 
-  static std::vector<int32_t> with(std::vector<int32_t> ids, const ScoredContinuation& more) {
-    for (const ScoredToken& token : more.tokens) ids.push_back(token.id);
-    return ids;
-  }
   static void lay(ForeignSegment& segment, int64_t position) {
     segment.position_offset = segment.rotation_shift = position - segment.begin;
   }
-
-  TestFolder folder_;
-  const TemporaryFile master_;
-  const TemporaryFile other_;
-  const TemporaryFile stranger_;  // of another vocabulary
 };
 
 // The draft lies between question and opening; what the slave has read meets the master on both

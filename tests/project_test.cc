@@ -8,11 +8,8 @@
 #include <utility>
 
 #include "actors/prompt_builder.h"
-#include "base/test_folder.h"
-#include "models/test_models.h"
-#include "tests/test_mapped_rows.h"
+#include "tests/test_mapped_launch.h"
 #include "tests/test_suture.h"
-#include "tests/test_text_launch.h"
 
 namespace suture {
 namespace {
@@ -22,16 +19,10 @@ constexpr const char* kDocument = "the rain in the south came down on the other 
 constexpr const char* kProjector = "mode = \"project\", projector = \"p.suture\"";
 constexpr float kGain = -0.5F;
 
-class ProjectSystemTest : public testing::Test {
+class ProjectSystemTest : public MappedLaunchTest {
  protected:
-  ProjectSystemTest()
-      : master_(mapping_master()), other_(mapped_slave()), stranger_(mapped_stranger()) {
-    folder_.write("document.txt", kDocument);
-  }
+  ProjectSystemTest() { folder_.write("document.txt", kDocument); }
 
-  Projector make_projector(const TemporaryFile& slave) const {
-    return make_random_projector(slave.path(), master_.path(), folder_.path() / "p.suture");
-  }
   std::unique_ptr<Launch> start(const std::string& fusion, const TemporaryFile& slave,
                                 const std::string& lines = "",
                                 const std::string& file_lines = "") const {
@@ -42,12 +33,8 @@ class ProjectSystemTest : public testing::Test {
     return fmt::format("{}, gain = {}{}", kProjector, kGain, more);
   }
   static Scoring score(Launch& launch) {
-    const std::atomic<bool> never = false;
-    auto scored =
-        launch.score({.text = kQuestion, .continuations = {" because of the wind", "x"}}, never);
-    EXPECT_TRUE(scored.has_value()) << scored.error().message();
-    EXPECT_TRUE(scored && scored->degraded.empty());
-    return scored.value_or(Scoring());
+    return MappedLaunchTest::score(
+        launch, {.text = kQuestion, .continuations = {" because of the wind", "x"}});
   }
   static Answer ask(
       Launch& launch, int64_t max_tokens,
@@ -65,10 +52,6 @@ class ProjectSystemTest : public testing::Test {
     const ModelConfig& config = master.config();
     segment.log_gain.assign(static_cast<size_t>(int64_t{config.n_layers} * config.n_heads), kGain);
   }
-  static std::vector<int32_t> with(std::vector<int32_t> ids, const ScoredContinuation& more) {
-    for (const ScoredToken& token : more.tokens) ids.push_back(token.id);
-    return ids;
-  }
   // What the slave reads of the document, and the master before the question.
   std::vector<int32_t> head(const std::vector<std::string>& documents) const {
     const auto model = load_model(master_.path());
@@ -77,11 +60,6 @@ class ProjectSystemTest : public testing::Test {
     EncodingCache encodings(tokenizer, 8);
     return PromptBuilder(encodings, format).head("ab", documents);
   }
-
-  TestFolder folder_;
-  const TemporaryFile master_;
-  const TemporaryFile other_;
-  const TemporaryFile stranger_;  // of another vocabulary
 };
 
 TEST_F(ProjectSystemTest, PromptsMeetMappedRowsOfTheSameText) {

@@ -6,8 +6,7 @@
 
 #include "actors/launch.h"
 #include "base/test_folder.h"
-#include "models/test_text_model.h"
-#include "models/test_vocabulary.h"
+#include "models/test_models.h"
 #include "tests/test_suture.h"
 #include "tests/test_text_launch.h"
 
@@ -22,13 +21,7 @@ std::vector<float> logprobs(const ScoredContinuation& continuation) {
 
 class ScoringTest : public testing::Test {
  protected:
-  ScoringTest()
-      : master_(text_model({.vocabulary = make_chat_vocabulary({}), .n_layers = 4})),
-        twin_(text_model({.vocabulary = make_chat_vocabulary({}), .n_layers = 4, .seed = 3})),
-        stranger_(text_model({.vocabulary = make_chat_vocabulary({"t h", "th e", "i n", "o n"}),
-                              .n_layers = 4,
-                              .seed = 3,
-                              .theta = 5e5f})) {
+  ScoringTest() : master_(text_master()), twin_(text_twin()), stranger_(text_stranger()) {
     folder_.write("document.txt", kDocument);
   }
 

@@ -8,8 +8,25 @@
 #include <thread>
 
 #include "launcher/topology.h"
+#include "models/test_text_model.h"
+#include "models/test_vocabulary.h"
 
 namespace suture {
+
+std::vector<std::byte> text_master() {
+  return text_model({.vocabulary = make_chat_vocabulary({}), .n_layers = 4});
+}
+
+std::vector<std::byte> text_twin() {
+  return text_model({.vocabulary = make_chat_vocabulary({}), .n_layers = 4, .seed = 3});
+}
+
+std::vector<std::byte> text_stranger() {
+  return text_model({.vocabulary = make_chat_vocabulary({"t h", "th e", "i n", "o n"}),
+                     .n_layers = 4,
+                     .seed = 3,
+                     .theta = 5e5f});
+}
 
 std::string text_topology(const TextLaunch& launch) {
   std::string text = fmt::format(

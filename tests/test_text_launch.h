@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -13,6 +14,12 @@
 #include "actors/launch.h"
 
 namespace suture {
+
+// Files of a master, a model that differs from it in its weights, and one of another vocabulary and
+// rotation too.
+std::vector<std::byte> text_master();
+std::vector<std::byte> text_twin();
+std::vector<std::byte> text_stranger();
 
 struct TextLaunch {
   std::filesystem::path folder;  // of the topology

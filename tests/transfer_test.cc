@@ -9,12 +9,9 @@
 #include <utility>
 
 #include "actors/launch.h"
-#include "base/test_folder.h"
 #include "fusion/projector_file.h"
-#include "models/test_models.h"
-#include "tests/test_mapped_rows.h"
+#include "tests/test_mapped_launch.h"
 #include "tests/test_suture.h"
-#include "tests/test_text_launch.h"
 
 namespace suture {
 namespace {
@@ -27,16 +24,8 @@ std::vector<int32_t> part(const std::vector<int32_t>& ids, int64_t begin, int64_
   return {ids.begin() + begin, ids.begin() + end};
 }
 
-class TransferSystemTest : public testing::Test {
+class TransferSystemTest : public MappedLaunchTest {
  protected:
-  TransferSystemTest()
-      : master_(mapping_master()), reader_(mapped_slave()), stranger_(mapped_stranger()) {}
-
-  // A projector from the slave to the master, with random numbers, in the topology's folder.
-  Projector make_projector(const TemporaryFile& slave) const {
-    return make_random_projector(slave.path(), master_.path(), folder_.path() / "p.suture");
-  }
-
   std::unique_ptr<Launch> start(const std::string& fusion, const TemporaryFile& slave,
                                 const std::string& file_lines = "") const {
     return start_text_launch({folder_.path(), master_.path(), slave.path(),
@@ -46,13 +35,9 @@ class TransferSystemTest : public testing::Test {
     return fmt::format("mode = \"transfer\", sink = {}, reread = {}{}", kSink, kReread, more);
   }
   static Scoring score(Launch& launch, const SlaveTexts& texts = {}) {
-    const std::atomic<bool> never = false;
-    auto scored = launch.score(
-        {.text = kQuestion, .continuations = {" because of the wind", "x"}, .slave_texts = texts},
-        never);
-    EXPECT_TRUE(scored.has_value()) << scored.error().message();
-    EXPECT_TRUE(scored && scored->degraded.empty());
-    return scored.value_or(Scoring());
+    return MappedLaunchTest::score(
+        launch,
+        {.text = kQuestion, .continuations = {" because of the wind", "x"}, .slave_texts = texts});
   }
   static Result<Answer> ask(
       Launch& launch, int64_t max_tokens,
@@ -89,11 +74,6 @@ class TransferSystemTest : public testing::Test {
       EXPECT_EQ(logprobs(scoring)[i], logprobs_of(*master, plan, ids, std::ssize(continuation)));
     }
   }
-
-  TestFolder folder_;
-  const TemporaryFile master_;
-  const TemporaryFile reader_;
-  const TemporaryFile stranger_;  // of another vocabulary
 };
 
 TEST_F(TransferSystemTest, TheSameModelContinuesAsIfItHadReadItself) {
@@ -115,23 +95,23 @@ TEST_F(TransferSystemTest, TheSameModelContinuesAsIfItHadReadItself) {
 }
 
 TEST_F(TransferSystemTest, AnotherModelContinuesWithMappedRows) {
-  const Projector projector = make_projector(reader_);
+  const Projector projector = make_projector(other_);
   const std::string fusion = transfer(", projector = \"p.suture\"");
-  const auto launch = start(fusion, reader_);
+  const auto launch = start(fusion, other_);
   const Scoring scoring = score(*launch);
-  expect_as_in_one_process(scoring, reader_, &projector);
+  expect_as_in_one_process(scoring, other_, &projector);
   const auto answer = ask(*launch, 48);
   ASSERT_TRUE(answer.has_value()) << answer.error().message();
   EXPECT_TRUE(answer->forced.empty());
   // The same bits in one process, and once more.
-  const auto in_process = start(fusion, reader_, "placement = \"in-process\"");
+  const auto in_process = start(fusion, other_, "placement = \"in-process\"");
   EXPECT_EQ(logprobs(score(*in_process)), logprobs(scoring));
   EXPECT_EQ(ask(*in_process, 48)->token_ids, answer->token_ids);
   EXPECT_EQ(logprobs(score(*launch)), logprobs(scoring));
   // Rows of another text are other rows; at gain -inf they say nothing at all.
   EXPECT_NE(logprobs(score(*launch, {.aligned_text = "how far is it to the sea"})),
             logprobs(scoring));
-  const auto silent = start(fusion + ", gain = -inf", reader_);
+  const auto silent = start(fusion + ", gain = -inf", other_);
   EXPECT_EQ(logprobs(score(*silent, {.aligned_text = "how far is it to the sea"})),
             logprobs(score(*silent)));
   EXPECT_NE(logprobs(score(*silent)), logprobs(scoring));
@@ -145,8 +125,8 @@ TEST_F(TransferSystemTest, AModelOfAnotherVocabularyHandsOverByBytes) {
 
 // Turns of a conversation, of which each goes on from what the slave has read before.
 TEST_F(TransferSystemTest, AConversationIsReadOnByTheSlave) {
-  make_projector(reader_);
-  const auto launch = start(transfer(", projector = \"p.suture\""), reader_);
+  make_projector(other_);
+  const auto launch = start(transfer(", projector = \"p.suture\""), other_);
   const std::atomic<bool> never = false;
   AskOptions options;
   options.text = kQuestion;
@@ -174,8 +154,8 @@ TEST_F(TransferSystemTest, AConversationIsReadOnByTheSlave) {
 
 // The master reads the text itself from the token on at which the slave was lost.
 TEST_F(TransferSystemTest, AKilledSlaveLeavesTheTextToTheMaster) {
-  make_projector(reader_);
-  const auto launch = start(transfer(", projector = \"p.suture\""), reader_, "restarts = 0");
+  make_projector(other_);
+  const auto launch = start(transfer(", projector = \"p.suture\""), other_, "restarts = 0");
   bool killed = false;
   const auto answer = ask(*launch, 120, [&](std::string_view) {
     if (std::exchange(killed, true)) return;
@@ -229,7 +209,7 @@ TEST_F(TransferSystemTest, ProjectorsThatDoNotFitAreRefusedBeforeAnythingStarts)
   const std::string fusion = transfer(", projector = \"p.suture\"");
   const auto check = [&](const std::string& keys) {
     const auto path =
-        folder_.write("t.toml", text_topology({folder_.path(), master_.path(), reader_.path(),
+        folder_.write("t.toml", text_topology({folder_.path(), master_.path(), other_.path(),
                                                "fusion = { " + keys + " }\n", ""}));
     return run_suture({"check", path.string()});
   };
@@ -245,13 +225,13 @@ TEST_F(TransferSystemTest, ProjectorsThatDoNotFitAreRefusedBeforeAnythingStarts)
 }
 
 TEST_F(TransferSystemTest, AForcedProjectorIsNamedInEveryReply) {
-  Projector projector = make_projector(reader_);
+  Projector projector = make_projector(other_);
   projector.evidence.reset();
   ASSERT_TRUE(write_projector(folder_.path() / "p.suture", projector));
   const std::string fusion = transfer(", projector = \"p.suture\"");
   const auto topology = [&](const std::string& keys) {
     return folder_
-        .write("t.toml", text_topology({folder_.path(), master_.path(), reader_.path(),
+        .write("t.toml", text_topology({folder_.path(), master_.path(), other_.path(),
                                         "fusion = { " + keys + " }\n", ""}))
         .string();
   };
