@@ -107,8 +107,9 @@ class SutureProduct {
         x_(static_cast<size_t>(each.n_rows * each.shape.cols)),
         out_(static_cast<size_t>(each.n_rows * each.shape.rows)) {
     std::minstd_rand random(1);
-    // Bytes below 64 are no NaN as halves, which would be slow; other values change nothing.
-    for (std::byte& b : rows_) b = static_cast<std::byte>(random() & 0x3f);
+    // As halves these bytes are neither NaN nor subnormal, which would be slow; other values change
+    // nothing.
+    for (std::byte& b : rows_) b = static_cast<std::byte>(0x20 + random() % 0x20);
     for (float& x : x_) x = static_cast<float>(random() % 1000) / 1000 - 0.5f;
     w_ = {dtype, rows_.data(), each.shape.rows, each.shape.cols};
     if (is_packable(dtype)) pack();

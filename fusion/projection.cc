@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "fusion/eight_bit_map.h"
 #include "fusion/rope_map.h"
 #include "kernels/affine.h"
 #include "kernels/kv_plain.h"
@@ -77,23 +78,31 @@ class DeviceWeights {
   std::vector<std::unique_ptr<Buffer>> buffers_;
 };
 
+// What several maps meet, and multiply with where they are in 8 bits.
+struct MapInput {
+  std::vector<const LinearMap*> maps;  // that have it
+  std::vector<float> scales;           // [in] of these; empty = they are in 16 bits
+  const float* mean = nullptr;         // [in], where the device reads it
+  const float* scale = nullptr;        // [in]; nullptr = 1
+};
+
 // One map with its numbers where the device reads them.
 struct PlacedMap {
+  EightBitMap eight_bits;  // if its input has scales
   WeightView weights;
-  const float* mean = nullptr;   // [in]
   const float* gamma = nullptr;  // [out]
   const float* beta = nullptr;   // [out]
   std::vector<int32_t> groups;   // of the plain rows, whose groups are the layers in use
-  size_t input = 0;              // maps of the same input have the same number
+  size_t input = 0;              // in PlacedMaps::inputs
 };
 
 // The maps of all target layers for K, or those for V.
 struct PlacedMaps {
-  std::vector<PlacedMap> layers;         // [target layers]
-  std::vector<const LinearMap*> inputs;  // one map of each input
-  DeviceArray<float> plain;              // [max_rows][layers in use][source width]
-  DeviceArray<float> x;                  // [max_rows][widest input], less its mean
-  DeviceArray<float> y;                  // [kMaxMatmulParts][max_rows][target width]
+  std::vector<MapInput> inputs;
+  std::vector<PlacedMap> layers;  // [target layers]
+  DeviceArray<float> plain;       // [max_rows][layers in use][source width]
+  DeviceArray<float> x;           // [max_rows][widest input], less its mean, scaled
+  DeviceArray<float> y;           // [kMaxMatmulParts][max_rows][target width]
   static constexpr size_t kNone = SIZE_MAX;
   size_t in_x = kNone;  // the input that x holds of the rows read last
   // The layers that y holds of these rows.
@@ -138,29 +147,52 @@ struct Projection::State {
     return {};
   }
 
-  Status place_all() {
-    for (const LayerProjection& layer : projector().layers) {
-      SUTURE_RETURN_IF_ERROR(place(layer.key, keys));
-      SUTURE_RETURN_IF_ERROR(place(layer.value, values));
+  Status place_all(Device& device) {
+    for (PlacedMaps* maps : {&keys, &values}) {
+      const auto map_of = [&](const LayerProjection& layer) -> const LinearMap& {
+        return maps == &keys ? layer.key : layer.value;
+      };
+      for (const LayerProjection& layer : projector().layers) add_input(map_of(layer), *maps);
+      for (MapInput& input : maps->inputs) SUTURE_RETURN_IF_ERROR(place_input(device, input));
+      for (size_t i = 0; i < projector().layers.size(); ++i)
+        SUTURE_RETURN_IF_ERROR(
+            place(device, map_of(projector().layers[i]), *maps, maps->layers[i]));
     }
     return stream.synchronize();
   }
 
-  Status place(const LinearMap& map, PlacedMaps& maps) {
-    PlacedMap placed;
-    SUTURE_ASSIGN_OR_RETURN(const uint16_t* data, weights.place(map.weights));
-    placed.weights = {map.dtype, reinterpret_cast<const std::byte*>(data), map.out(), map.in()};
-    SUTURE_ASSIGN_OR_RETURN(placed.mean, weights.place(std::span(map.mean)));
-    SUTURE_ASSIGN_OR_RETURN(placed.gamma, weights.place(std::span(map.gamma)));
+  static void add_input(const LinearMap& map, PlacedMaps& maps) {
+    const auto known = std::ranges::find_if(
+        maps.inputs, [&map](const MapInput& other) { return same_input(map, *other.maps[0]); });
+    maps.layers.emplace_back().input = static_cast<size_t>(known - maps.inputs.begin());
+    (known == maps.inputs.end() ? maps.inputs.emplace_back() : *known).maps.push_back(&map);
+  }
+
+  Status place_input(Device& device, MapInput& input) {
+    const LinearMap& first = *input.maps[0];
+    SUTURE_ASSIGN_OR_RETURN(input.mean, weights.place(std::span(first.mean)));
+    if (device.kind() != DeviceKind::kCpu || !fits_eight_bits(first)) return {};
+    input.scales = column_scales(input.maps);
+    SUTURE_ASSIGN_OR_RETURN(input.scale, weights.place(std::span(std::as_const(input.scales))));
+    return {};
+  }
+
+  Status place(Device& device, const LinearMap& map, PlacedMaps& maps, PlacedMap& placed) {
+    const MapInput& input = maps.inputs[placed.input];
+    if (input.scales.empty()) {
+      SUTURE_ASSIGN_OR_RETURN(const uint16_t* data, weights.place(map.weights));
+      placed.weights = {map.dtype, reinterpret_cast<const std::byte*>(data), map.out(), map.in()};
+      SUTURE_ASSIGN_OR_RETURN(placed.gamma, weights.place(std::span(map.gamma)));
+    } else {
+      SUTURE_ASSIGN_OR_RETURN(placed.eight_bits, eight_bit_map(device, map, input.scales));
+      placed.weights = placed.eight_bits.weights;
+      SUTURE_ASSIGN_OR_RETURN(placed.gamma,
+                              weights.place(std::span(std::as_const(placed.eight_bits.gamma))));
+    }
     SUTURE_ASSIGN_OR_RETURN(placed.beta, weights.place(std::span(map.beta)));
     for (const int32_t layer : map.window)
       placed.groups.push_back(
           static_cast<int32_t>(std::ranges::lower_bound(used, layer) - used.begin()));
-    const auto known = std::ranges::find_if(
-        maps.inputs, [&map](const LinearMap* other) { return same_input(map, *other); });
-    placed.input = static_cast<size_t>(known - maps.inputs.begin());
-    if (known == maps.inputs.end()) maps.inputs.push_back(&map);
-    maps.layers.push_back(std::move(placed));
     return {};
   }
 
@@ -172,7 +204,8 @@ struct Projection::State {
                                   .n_groups = std::ssize(used),
                                   .width = projector().source.width(),
                                   .groups = map.groups,
-                                  .mean = map.mean,
+                                  .mean = maps.inputs[map.input].mean,
+                                  .scale = maps.inputs[map.input].scale,
                                   .out = maps.x.data()});
   }
 
@@ -253,8 +286,15 @@ Result<std::unique_ptr<Projection>> Projection::create(Device& device, Stream& s
   if (setup.max_rows < 1) return refuse(fmt::format("max_rows = {}", setup.max_rows));
   auto state = std::make_unique<State>(device, stream, std::move(setup));
   SUTURE_RETURN_IF_ERROR(state->allocate(device));
-  SUTURE_RETURN_IF_ERROR(state->place_all());
+  SUTURE_RETURN_IF_ERROR(state->place_all(device));
   return std::unique_ptr<Projection>(new Projection(std::move(state)));
+}
+
+uint64_t Projection::map_bytes(const Projector& projector) {
+  uint64_t bytes = 0;
+  for (const LayerProjection& layer : projector.layers)
+    bytes += eight_bit_bytes(layer.key) + eight_bit_bytes(layer.value);
+  return bytes;
 }
 
 uint64_t Projection::scratch_bytes(const Projector& projector, int64_t max_rows) {

@@ -42,7 +42,8 @@ class Projection {
                                                     ProjectionSetup setup);
   ~Projection();
 
-  // Bytes that create() allocates.
+  // Bytes that create() allocates on a CPU: for the maps in 8 bits, and for rows.
+  static uint64_t map_bytes(const Projector& projector);
   static uint64_t scratch_bytes(const Projector& projector, int64_t max_rows);
 
   // Takes the rows out of the source's memory, which may change afterwards.

@@ -9,7 +9,7 @@
 
 namespace suture {
 
-// Some of the groups of columns of x side by side, less the mean of each column.
+// Some of the groups of columns of x side by side, less the mean of each column, times its scale.
 struct CentreGroupsArgs {
   const float* x = nullptr;  // [n_rows][n_groups][width]
   int64_t n_rows = 0;
@@ -17,6 +17,7 @@ struct CentreGroupsArgs {
   int64_t width = 0;
   std::span<const int32_t> groups;  // those taken, host memory
   const float* mean = nullptr;      // [groups][width]
+  const float* scale = nullptr;     // [groups][width]; nullptr = 1
   float* out = nullptr;             // [n_rows][groups][width], not x
 };
 

@@ -15,15 +15,19 @@ TEST(AffineTest, TakesGroupsLessTheirMeans) {
   const std::vector<int32_t> groups = {2, 0};
   const std::vector<float> mean = {1, 2, 3, 4};
   std::vector<float> out(8);
-  const CentreGroupsArgs args{.x = x.data(),
-                              .n_rows = 2,
-                              .n_groups = 3,
-                              .width = 2,
-                              .groups = groups,
-                              .mean = mean.data(),
-                              .out = out.data()};
+  CentreGroupsArgs args{.x = x.data(),
+                        .n_rows = 2,
+                        .n_groups = 3,
+                        .width = 2,
+                        .groups = groups,
+                        .mean = mean.data(),
+                        .out = out.data()};
   ASSERT_TRUE(centre_groups(*cpu_stream(2), args));
   EXPECT_EQ(out, (std::vector<float>{4, 4, -2, -2, 49, 58, 7, 16}));
+  const std::vector<float> scale = {1, 0.5, 2, 0};
+  args.scale = scale.data();
+  ASSERT_TRUE(centre_groups(*cpu_stream(2), args));
+  EXPECT_EQ(out, (std::vector<float>{4, 2, -4, 0, 49, 29, 14, 0}));
 }
 
 TEST(AffineTest, ScalesAndShiftsColumns) {

@@ -79,7 +79,8 @@ Status add_projection(const LaunchSpec& spec, const ModelSpec& slave, const File
                        static_cast<uint64_t>(kv_blocks_for(spec.max_seq_len)) *
                        static_cast<uint64_t>(spec.max_sequences);
   process.kv_bytes += slave.fusion.apply == ProjectorUse::kWriter ? slab : own;
-  process.weight_bytes += static_cast<uint64_t>(projector.weight_bytes());
+  process.weight_bytes +=
+      static_cast<uint64_t>(projector.weight_bytes()) + Projection::map_bytes(projector);
   process.activation_bytes += Projection::scratch_bytes(projector, kPrefillGrid);
   return {};
 }

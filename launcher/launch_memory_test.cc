@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/test_folder.h"
+#include "fusion/projection.h"
 #include "fusion/projector_file.h"
 #include "fusion/test_projector.h"
 #include "models/checkpoint.h"
@@ -173,7 +174,7 @@ TEST(LaunchMemoryTest, AProjectorCountsWhereItIsApplied) {
     const ProcessMemory& process = memory.processes[maps];
     const ProcessMemory& before = without.processes[maps];
     EXPECT_EQ(process.weight_bytes - before.weight_bytes,
-              static_cast<uint64_t>(made.value.weight_bytes()));
+              static_cast<uint64_t>(made.value.weight_bytes()) + Projection::map_bytes(made.value));
     EXPECT_GT(process.activation_bytes, before.activation_bytes);
     EXPECT_GE(process.kv_bytes - before.kv_bytes, mapped_kv);
     EXPECT_LT(process.kv_bytes - before.kv_bytes, mapped_kv + mapped_kv / 8);
