@@ -55,8 +55,9 @@ class ProjectedSourceTest : public testing::Test {
  protected:
   ProjectedSourceTest()
       : master_file_(text_model({.vocabulary = make_byte_vocabulary({}), .n_layers = 2})),
+        // Too narrow for maps in 8 bits: prompts and generated rows then have kernels that differ.
         slave_file_(text_model(
-            {.vocabulary = make_byte_vocabulary({}), .n_layers = 3, .kv_heads = 4, .seed = 3})) {}
+            {.vocabulary = make_byte_vocabulary({}), .n_layers = 3, .kv_heads = 1, .seed = 3})) {}
 
   void SetUp() override {
     BrokerOptions options;

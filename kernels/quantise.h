@@ -8,7 +8,8 @@ namespace suture {
 
 // The reverse of dequantise() (kernels/matmul.h) for kQ8_0. Of each 32 values the one farthest from
 // zero becomes 127 or -127; the others are rounded to the nearest multiple of its 127th part, which
-// is stored in float16. `elements` is a multiple of 32; values are finite.
+// is stored in float16. `elements` is a multiple of 32; what is not finite becomes some
+// number.
 void quantise_q8_0(const float* values, int64_t elements, std::byte* blocks);
 
 }  // namespace suture

@@ -47,5 +47,18 @@ TEST(QuantiseTest, TinyBlocksBecomeZeros) {
   EXPECT_EQ(there_and_back(values), std::vector<float>(32, 0.0F));
 }
 
+// From a damaged file, say.
+TEST(QuantiseTest, WhatIsNoNumberStaysInBounds) {
+  std::vector<float> values(32, 1.0F);
+  values[3] = std::nanf("");
+  values[9] = INFINITY;
+  std::vector<std::byte> blocks(34);
+  quantise_q8_0(values.data(), 32, blocks.data());
+  for (size_t i = 2; i < blocks.size(); ++i) {
+    EXPECT_GE(static_cast<int8_t>(blocks[i]), -127);
+    EXPECT_LE(static_cast<int8_t>(blocks[i]), 127);
+  }
+}
+
 }  // namespace
 }  // namespace suture

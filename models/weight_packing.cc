@@ -151,7 +151,7 @@ Status pack_weights(const Checkpoint& checkpoint, const std::string& fingerprint
 bool is_used_in_place(const TensorInfo& tensor, const Weights& weights) {
   const bool only_looked_up =
       tensor.data.data() == weights.embedding.data && weights.output.data != weights.embedding.data;
-  return !is_packable(tensor.dtype) && !only_looked_up;
+  return tensor.shape.size() > 1 && !is_packable(tensor.dtype) && !only_looked_up;
 }
 
 }  // namespace suture

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <utility>
 
 #include "models/test_models.h"
 
@@ -61,10 +62,13 @@ class WeightsTest : public ::testing::Test {
   std::unique_ptr<Device> device_ = open_device("cpu", 1).value();
 };
 
-TEST_F(WeightsTest, AreReadWhereTheyLie) {
+TEST_F(WeightsTest, MatricesAreReadWhereTheyLieAndNormsAreCopied) {
   const auto weights = load_weights(checkpoint_, *device_);
   ASSERT_TRUE(weights) << weights.error().message();
-  EXPECT_TRUE(weights->owned.empty());
+  EXPECT_EQ(weights->owned.size(), 3u);
+  EXPECT_EQ(std::memcmp(weights->output_norm, checkpoint_.find("output_norm.weight")->data.data(),
+                        checkpoint_.find("output_norm.weight")->data.size()),
+            0);
   ASSERT_EQ(weights->layers.size(), 1u);
   EXPECT_EQ(weights->layers[0].down.data, checkpoint_.find("blk.0.ffn_down.weight")->data.data());
   EXPECT_EQ(weights->layers[0].down.rows, 8);
@@ -74,16 +78,23 @@ TEST_F(WeightsTest, AreReadWhereTheyLie) {
 }
 
 TEST_F(WeightsTest, MisplacedBytesAreCopiedToAnAddressThatKernelsCanUse) {
-  TensorInfo& norm = checkpoint_.table["output_norm.weight"];
-  std::vector<std::byte> shifted(norm.data.size() + 1);
-  std::memcpy(shifted.data() + 1, norm.data.data(), norm.data.size());
-  const float first = *reinterpret_cast<const float*>(norm.data.data());
-  norm.data = std::span(shifted).subspan(1);
-  const auto weights = load_weights(checkpoint_, *device_);
-  ASSERT_TRUE(weights);
-  EXPECT_EQ(weights->owned.size(), 1u);
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(weights->output_norm) % alignof(float), 0u);
-  EXPECT_EQ(weights->output_norm[0], first);
+  for (const char* name : {"output_norm.weight", "blk.0.ffn_down.weight"}) {
+    TensorInfo& tensor = checkpoint_.table[name];
+    std::vector<std::byte> shifted(tensor.data.size() + 1);
+    std::memcpy(shifted.data() + 1, tensor.data.data(), tensor.data.size());
+    float first = 0;
+    std::memcpy(&first, tensor.data.data(), sizeof(first));
+    const auto there = std::exchange(tensor.data, std::span(shifted).subspan(1));
+    const auto weights = load_weights(checkpoint_, *device_);
+    tensor.data = there;
+    ASSERT_TRUE(weights);
+    const bool is_norm = tensor.shape.size() == 1;
+    EXPECT_EQ(weights->owned.size(), is_norm ? 3u : 4u);
+    const void* placed = is_norm ? static_cast<const void*>(weights->output_norm)
+                                 : static_cast<const void*>(weights->layers[0].down.data);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(placed) % alignof(float), 0u);
+    EXPECT_EQ(*static_cast<const float*>(placed), first);
+  }
 }
 
 TEST_F(WeightsTest, NormsOfHalfPrecisionBecomeFloat32) {
