@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "actors/drafting.h"
@@ -25,6 +26,16 @@ class SequenceTaskTest : public testing::Test {
     options.secret = "secret";
     broker_ = Broker::start(std::move(options)).value();
     client_ = BrokerClient::connect(broker_->address(), "secret", "test").value();
+  }
+
+  // Reads the prompt.
+  std::unique_ptr<StreamReading> reading(ReadDone& done) {
+    auto stream = std::make_shared<OpenStream>();
+    stream->token_ids = stream->request.token_ids = prompt_;
+    stream->cache = streams_.open(0, 0, prompt_, kTokens, 1).value();
+    return std::make_unique<StreamReading>(
+        std::move(stream), StreamReading::Engine{*model_, *client_, streams_, meter_}, cancelled_,
+        TraceLog("test", false), [&done](ReadDone read) { done = std::move(read); });
   }
 
   // Bytes of K and V that the task has published when it was cancelled in its first layer.
@@ -61,13 +72,9 @@ class SequenceTaskTest : public testing::Test {
 };
 
 TEST_F(SequenceTaskTest, AReadingThatIsCancelledEndsBetweenTwoLayers) {
-  const auto stream = std::make_shared<OpenStream>();
-  stream->token_ids = stream->request.token_ids = prompt_;
-  stream->cache = streams_.open(0, 0, prompt_, kTokens, 1).value();
   ReadDone done;
-  StreamReading task(stream, {*model_, *client_, streams_, meter_}, cancelled_, {"test", false},
-                     [&](ReadDone read) { done = std::move(read); });
-  EXPECT_LE(published_when_cancelled(task, done), layer_bytes());
+  const auto task = reading(done);
+  EXPECT_LE(published_when_cancelled(*task, done), layer_bytes());
   EXPECT_TRUE(done.outcome.failed);
   EXPECT_EQ(done.outcome.what, "the request was cancelled");
 }
@@ -102,16 +109,12 @@ TEST_F(SequenceTaskTest, AnAnswerThatIsCancelledEndsBetweenTwoLayers) {
 
 // By the same measure: otherwise nothing above could fail.
 TEST_F(SequenceTaskTest, AReadingThatIsNotCancelledPublishesEveryLayer) {
-  const auto stream = std::make_shared<OpenStream>();
-  stream->token_ids = stream->request.token_ids = prompt_;
-  stream->cache = streams_.open(0, 0, prompt_, kTokens, 1).value();
   ReadDone done;
-  StreamReading task(stream, {*model_, *client_, streams_, meter_}, cancelled_, {"test", false},
-                     [&](ReadDone read) { done = std::move(read); });
-  EXPECT_EQ(task.look(), Turn::kChunk);
-  task.read_chunk(kPrefillGrid);
-  EXPECT_EQ(task.look(), Turn::kDone);
-  task.finish();
+  const auto task = reading(done);
+  EXPECT_EQ(task->look(), Turn::kChunk);
+  task->read_chunk(kPrefillGrid);
+  EXPECT_EQ(task->look(), Turn::kDone);
+  task->finish();
   EXPECT_EQ(done.figures.kv_bytes_published, layer_bytes() * model_->config().n_layers);
 }
 
