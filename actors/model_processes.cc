@@ -17,6 +17,9 @@ namespace {
 
 constexpr const char* kOwnName = "reader";
 constexpr std::chrono::milliseconds kCancelledWithin{100};
+constexpr std::chrono::seconds kSeenWithin{1};
+// The bus may show that a process is gone before its parent has heard how it ended.
+constexpr std::chrono::seconds kEndKnownWithin{2};
 
 struct ReadingEvents {  // on the actor's thread
   std::function<bool(const Joined&)> on_joined;
@@ -256,23 +259,38 @@ uint64_t ModelProcesses::read(const std::string& process, std::vector<int32_t> t
 
 Result<TextStream> ModelProcesses::wait(uint64_t key) {
   StreamRef stream;
-  SUTURE_ASSIGN_OR_RETURN(ReadDone done, wait_until_read(key, stream));
+  std::string process;
+  SUTURE_ASSIGN_OR_RETURN(ReadDone done, wait_until_read(key, stream, process));
   SUTURE_RETURN_IF_ERROR(done.outcome.status());
   SUTURE_ASSIGN_OR_RETURN(StreamInfo info, decode(stream));
+  auto reader = attach(stream, std::ssize(info.token_ids));
+  if (!reader) return tl::unexpected<Error>(why_lost(process, std::move(reader.error())));
+  return TextStream{key, std::move(info), std::move(*reader), std::move(done.figures)};
+}
+
+Result<StreamReader> ModelProcesses::attach(const StreamRef& stream, int64_t tokens) {
   SUTURE_ASSIGN_OR_RETURN(const auto slab, client_->slab(stream.owner));
   SUTURE_ASSIGN_OR_RETURN(StreamReader reader, slab->attach({stream.slot, stream.generation}));
   // The process has said so; what it has committed is for us to see.
-  SUTURE_RETURN_IF_ERROR(
-      reader.wait_all(std::ssize(info.token_ids), deadline_in(std::chrono::seconds(1))));
-  return TextStream{key, std::move(info), std::move(reader), std::move(done.figures)};
+  SUTURE_RETURN_IF_ERROR(reader.wait_all(tokens, deadline_in(kSeenWithin)));
+  return reader;
 }
 
-Result<ReadDone> ModelProcesses::wait_until_read(uint64_t key, StreamRef& stream) {
+Error ModelProcesses::why_lost(const std::string& process, Error seen) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, kEndKnownWithin, [&] { return ends_.contains(process); });
+  const auto end = ends_.find(process);
+  return end == ends_.end() ? std::move(seen) : Error{ErrorCode::kLost, end->second, process, ""};
+}
+
+Result<ReadDone> ModelProcesses::wait_until_read(uint64_t key, StreamRef& stream,
+                                                 std::string& process) {
   std::unique_lock lock(mutex_);
   const auto found = readings_.find(key);
   if (found == readings_.end())
     return fail(ErrorCode::kNotFound, fmt::format("no text {}", key), "models");
   Reading& reading = found->second;
+  process = reading.process;
   SUTURE_RETURN_IF_ERROR(
       wait_until(lock, [&] { return reading.done || ends_.contains(reading.process); }));
   if (const auto end = ends_.find(reading.process); end != ends_.end())

@@ -91,7 +91,11 @@ class ModelProcesses {
   Status wait_until_joined();
   template <typename Condition>
   Status wait_until(std::unique_lock<std::mutex>& lock, const Condition& condition);
-  Result<ReadDone> wait_until_read(uint64_t key, StreamRef& stream);
+  Result<ReadDone> wait_until_read(uint64_t key, StreamRef& stream, std::string& process);
+  // With that many tokens committed.
+  Result<StreamReader> attach(const StreamRef& stream, int64_t tokens);
+  // How the process ended, if it did; otherwise what was seen.
+  Error why_lost(const std::string& process, Error seen);
   bool note_joined(const Joined& joined);
   void note_opened(const ReadOpened& opened);
   void note_done(ReadDone done);
