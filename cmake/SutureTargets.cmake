@@ -56,6 +56,7 @@ function(suture_add_test_program name label)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_definitions(${name} PRIVATE
     SUTURE_TEST_DATA_DIR="${PROJECT_SOURCE_DIR}/tests/data" ${arg_DEFINITIONS})
+  target_compile_options(${name} PRIVATE ${SUTURE_TEST_FLAGS})
   set(gtest GTest::gtest_main)
   if(arg_SOURCES MATCHES "/test_main\\.cc")
     set(gtest GTest::gtest)
@@ -97,6 +98,7 @@ function(suture_add_test_helpers folder)
   add_library(${target} STATIC EXCLUDE_FROM_ALL ${helper_sources})
   target_compile_definitions(${target} PRIVATE
     SUTURE_TEST_DATA_DIR="${PROJECT_SOURCE_DIR}/tests/data")
+  target_compile_options(${target} PRIVATE ${SUTURE_TEST_FLAGS})
   target_link_libraries(${target} PUBLIC suture_${folder} GTest::gtest)
 endfunction()
 
