@@ -11,7 +11,7 @@ add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow
 # Most of a build's time goes into optimising and instrumenting headers of libraries (CLI11, CAF,
 # nlohmann_json, GoogleTest) in code that does no arithmetic.
 set(SUTURE_TEST_FLAGS "$<$<CONFIG:Release>:-O1>" CACHE STRING "Compiler flags of test programs")
-set(SUTURE_CONTROL_FLAGS "" CACHE STRING "Compiler flags of actors and launcher")
+set(SUTURE_CONTROL_FLAGS "$<$<CONFIG:Release>:-O1>" CACHE STRING "Compiler flags of actors and launcher")
 
 find_program(SUTURE_CCACHE ccache)
 if(SUTURE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
