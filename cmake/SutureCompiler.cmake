@@ -9,7 +9,10 @@ add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow
   "$<$<COMPILE_LANGUAGE:CXX>:-Wno-missing-field-initializers;-ffp-contract=off>")
 
 # Most of a build's time goes into optimising and instrumenting headers of libraries (CLI11, CAF,
-# nlohmann_json, GoogleTest) in code that does no arithmetic.
+# nlohmann_json, GoogleTest) in code that does no arithmetic. The presets of the sanitizers
+# (CMakePresets.json) do without optimisation there, without checks of undefined behaviour in test
+# programs and without those in control code that the address sanitizer makes too; and let the
+# compiler collect its garbage later.
 set(SUTURE_TEST_FLAGS "$<$<CONFIG:Release>:-O1>" CACHE STRING "Compiler flags of test programs")
 set(SUTURE_CONTROL_FLAGS "$<$<CONFIG:Release>:-O1>" CACHE STRING "Compiler flags of actors and launcher")
 
