@@ -29,6 +29,7 @@ nlohmann::json items_json(const TaskResult& task, const ArmResult& arm) {
                        {"score", judged->score},
                        {"answer", judged->answer},
                        {"degraded", judged->degraded},
+                       {"cut_short", judged->cut_short},
                        {"seconds", judged->seconds}});
   return items;
 }
@@ -42,6 +43,7 @@ nlohmann::json arm_json(const LaunchSpec& topology, const TaskResult& task, cons
                          {"interval", {summary.interval.low, summary.interval.high}},
                          {"refused", arm.refused},
                          {"degraded", summary.degraded},
+                         {"cut_short", summary.cut_short},
                          {"seconds_per_item", summary.seconds},
                          {"against_alone", to_json(summary.against_alone)},
                          {"against_shuffled", to_json(summary.against_shuffled)},
@@ -96,6 +98,9 @@ std::string notes(const TaskResult& task, const TaskSummary& summary, const Laun
     if (summary.arms[i].degraded > 0)
       text += fmt::format("- {}: slaves were lost in {} items, which count all the same.\n",
                           arm_name(arm.arm, topology), summary.arms[i].degraded);
+    if (summary.arms[i].cut_short > 0)
+      text += fmt::format("- {}: {} answers were cut short (--max-tokens, max_seq_len).\n",
+                          arm_name(arm.arm, topology), summary.arms[i].cut_short);
   }
   return text.empty() ? text : "\n" + text;
 }

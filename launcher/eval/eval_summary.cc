@@ -51,6 +51,7 @@ ArmSummary summarise_arm(const ArmResult& arm, uint64_t seed) {
     scores.push_back(judged->score);
     summary.seconds += judged->seconds;
     if (judged->degraded) ++summary.degraded;
+    if (judged->cut_short) ++summary.cut_short;
     AttentionShares attention = judged->attention;
     attention.tokens = std::min<int64_t>(attention.tokens, 1);
     const Status added = add(summary.attention, attention);

@@ -20,10 +20,11 @@ struct Comparison {
 
 struct ArmSummary {
   int64_t n = 0;
-  double mean = 0;    // accuracy, or mean share of facts
-  Interval interval;  // 95 %
-  int64_t degraded = 0;
-  double seconds = 0;  // per item
+  double mean = 0;        // accuracy, or mean share of facts
+  Interval interval;      // 95 %
+  int64_t degraded = 0;   // items on whose way slaves were lost
+  int64_t cut_short = 0;  // answers that were as long as was allowed
+  double seconds = 0;     // per item
   // Mean over the items, which stand for its tokens: each counts the same.
   AttentionShares attention;
   std::optional<Comparison> against_alone;

@@ -104,10 +104,12 @@ TEST(EvalReportTest, SaysWhatWasMeasuredAndWhatItIsWorth) {
   result.tasks = {task(10, 30, 12)};
   result.tasks[0].arms[0].refused = 2;
   result.tasks[0].arms[0].why_refused = "too long";
+  for (const size_t item : {3, 4}) result.tasks[0].arms[2].judged[item]->cut_short = true;
   const std::string report = eval_report(spec, result, 1);
   for (const char* part :
        {"# Evaluation of t.toml", "## set, by last number", "| master alone | 40 | 25.0",
-        "**gain**", "2 items were refused (too long)", "a (slave): small, prefix"})
+        "**gain**", "2 items were refused (too long)",
+        "another item's message: 2 answers were cut short", "a (slave): small, prefix"})
     EXPECT_NE(report.find(part), std::string::npos) << part << "\n" << report;
   EXPECT_EQ(report.find("Interrupted"), std::string::npos);
   result.ended_by = Error{ErrorCode::kCancelled, "interrupted", "eval", ""};
@@ -120,6 +122,9 @@ TEST(EvalReportTest, SaysWhatWasMeasuredAndWhatItIsWorth) {
   EXPECT_EQ(arms.at(1).at("items").size(), 40u);
   EXPECT_EQ(arms.at(1).at("against_alone").at("n"), 40);
   EXPECT_TRUE(arms.at(0).at("against_alone").is_null());
+  EXPECT_EQ(arms.at(2).at("cut_short"), 2);
+  EXPECT_EQ(arms.at(2).at("items").at(3).at("cut_short"), true);
+  EXPECT_EQ(arms.at(2).at("items").at(5).at("cut_short"), false);
 }
 
 TEST(EvalReportTest, LikelihoodsAreInNats) {

@@ -96,11 +96,9 @@ std::string_view metric_name(Metric metric) {
 }
 
 int64_t default_answer_tokens(Metric metric) {
-  constexpr int64_t kWorking = 320;  // a problem worked out step by step
-  constexpr int64_t kProgramTokens = 400;
+  constexpr int64_t kLong = 512;  // a problem worked out step by step, a program
   constexpr int64_t kBrief = 96;
-  if (metric == Metric::kNumber) return kWorking;
-  return metric == Metric::kProgram ? kProgramTokens : kBrief;
+  return metric == Metric::kNumber || metric == Metric::kProgram ? kLong : kBrief;
 }
 
 Result<Judgement> judge(const Subject& subject, Metric metric, const ArmInput& input,
@@ -118,6 +116,7 @@ Result<Judgement> judge(const Subject& subject, Metric metric, const ArmInput& i
   return Judgement{.score = score,
                    .answer = std::move(answer.text),
                    .degraded = !answer.degraded.empty(),
+                   .cut_short = answer.reason == FinishReason::kLength,
                    .seconds = answer.seconds - answer.waited_seconds,
                    .attention = std::move(answer.attention)};
 }

@@ -43,6 +43,7 @@ struct Judgement {
   double score = 0;                // 0 = wrong, 1 = right; or what the metric says
   std::string answer;              // as text; the option's letter
   bool degraded = false;           // slaves were lost on the way
+  bool cut_short = false;          // the answer was as long as was allowed, and not at its end
   double seconds = 0;              // of the launch's work
   AttentionShares attention = {};  // where it was asked for
 };

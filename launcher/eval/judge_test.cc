@@ -70,7 +70,10 @@ TEST_F(JudgeTest, ANumberIsTheLastOne) {
   EXPECT_TRUE(right.degraded);
   EXPECT_EQ(asked_.max_tokens, 77);
   EXPECT_EQ(asked_.text, question_text(input.task));
+  EXPECT_FALSE(right.cut_short);
   EXPECT_EQ(judge(speaker("18 or 19"), Metric::kNumber, input, options)->score, 0);
+  EXPECT_TRUE(
+      judge(speaker("12 + 6", FinishReason::kLength), Metric::kNumber, input, options)->cut_short);
   const auto cancelled =
       judge(speaker("18", FinishReason::kCancelled), Metric::kNumber, input, options);
   ASSERT_FALSE(cancelled);
