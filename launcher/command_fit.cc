@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -49,16 +50,20 @@ struct FitFlags {
 
 // The calibration texts of the repository that the program was built in or is run in.
 Result<std::vector<std::filesystem::path>> calibration_texts() {
-  const std::filesystem::path name = "bench/evals/calibration.jsonl";
-  const std::filesystem::path more = "bench/evals/calibration-docs.jsonl";
+  constexpr std::string_view kNames[] = {"calibration.jsonl", "calibration-docs.jsonl",
+                                         "calibration-prose.jsonl"};
+  const std::filesystem::path evals = "bench/evals";
   std::error_code ignored;
   std::filesystem::path folder = std::filesystem::current_path(ignored);
   for (const auto& start : {folder, std::filesystem::read_symlink("/proc/self/exe", ignored)})
     for (folder = start; folder.has_relative_path(); folder = folder.parent_path())
-      if (std::filesystem::exists(folder / name, ignored))
-        return std::vector{folder / name, folder / more};
-  return fail(ErrorCode::kNotFound, "there is no " + name.string() + " near the program", "--text",
-              "name the texts to fit to");
+      if (std::filesystem::exists(folder / evals / kNames[0], ignored)) {
+        std::vector<std::filesystem::path> files;
+        for (const std::string_view name : kNames) files.push_back(folder / evals / name);
+        return files;
+      }
+  return fail(ErrorCode::kNotFound, "there is no bench/evals/calibration.jsonl near the program",
+              "--text", "name the texts to fit to");
 }
 
 Result<FitModel> model_of(const std::string& text) {
