@@ -99,8 +99,9 @@ std::string notes(const TaskResult& task, const TaskSummary& summary, const Laun
       text += fmt::format("- {}: slaves were lost in {} items, which count all the same.\n",
                           arm_name(arm.arm, topology), summary.arms[i].degraded);
     if (summary.arms[i].cut_short > 0)
-      text += fmt::format("- {}: {} answers were cut short (--max-tokens, max_seq_len).\n",
-                          arm_name(arm.arm, topology), summary.arms[i].cut_short);
+      text +=
+          fmt::format("- {}: {} of {} answers cut short (--max-tokens, max_seq_len).\n",
+                      arm_name(arm.arm, topology), summary.arms[i].cut_short, summary.arms[i].n);
   }
   return text.empty() ? text : "\n" + text;
 }

@@ -109,7 +109,7 @@ TEST(EvalReportTest, SaysWhatWasMeasuredAndWhatItIsWorth) {
   for (const char* part :
        {"# Evaluation of t.toml", "## set, by last number", "| master alone | 40 | 25.0",
         "**gain**", "2 items were refused (too long)",
-        "another item's message: 2 answers were cut short", "a (slave): small, prefix"})
+        "another item's message: 2 of 40 answers cut short (", "a (slave): small, prefix"})
     EXPECT_NE(report.find(part), std::string::npos) << part << "\n" << report;
   EXPECT_EQ(report.find("Interrupted"), std::string::npos);
   result.ended_by = Error{ErrorCode::kCancelled, "interrupted", "eval", ""};
