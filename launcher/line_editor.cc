@@ -130,6 +130,9 @@ LineEditor::~LineEditor() {
 TypedLine LineEditor::read(const std::string& prompt) {
   state_->prompt.assign(prompt.begin(), prompt.end());
   state_->interrupted = false;
+  // The library takes the keyboard over only behind the prompt: what a quick user types in between
+  // the terminal would echo and edit, and then the library once more.
+  ::el_wset(state_->editor.get(), EL_PREP_TERM, 1);
   int characters = 0;
   const wchar_t* line = ::el_wgets(state_->editor.get(), &characters);
   if (state_->interrupted) return {LineEnd::kInterrupted, {}};

@@ -8,6 +8,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <memory>
 #include <string_view>
 #include <thread>
@@ -37,8 +38,8 @@ class LineEditorTest : public testing::Test {
     output_.reset(std::fopen(name.c_str(), "w"));
     ASSERT_TRUE(input_ && output_);
     // What is typed before the editor reads arrives as it is.
-    termios raw{};
-    ASSERT_EQ(::tcgetattr(::fileno(input_.get()), &raw), 0);
+    ASSERT_EQ(::tcgetattr(::fileno(input_.get()), &cooked_), 0);
+    termios raw = cooked_;
     ::cfmakeraw(&raw);
     ASSERT_EQ(::tcsetattr(::fileno(input_.get()), TCSANOW, &raw), 0);
   }
@@ -53,18 +54,21 @@ class LineEditorTest : public testing::Test {
     EXPECT_EQ(::write(keyboard_.get(), keys.data(), keys.size()), std::ssize(keys));
   }
 
-  // Until the editor has taken the keyboard over: from its first read on, after the prompt.
-  void wait_for_editor() const {
+  // Until the editor has taken the keyboard over; false if it has not within 20 s.
+  bool wait_for_editor() const {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     termios mode{};
     do {
       std::this_thread::yield();
-      ASSERT_EQ(::tcgetattr(keyboard_.get(), &mode), 0);
-    } while ((mode.c_lflag & ICANON) != 0);
+      EXPECT_EQ(::tcgetattr(keyboard_.get(), &mode), 0);
+    } while ((mode.c_lflag & ICANON) != 0 && std::chrono::steady_clock::now() < end);
+    return (mode.c_lflag & ICANON) == 0;
   }
 
   TestFolder folder_;
   UniqueFd keyboard_;
   UniqueFd wake_{::eventfd(0, EFD_CLOEXEC)};
+  termios cooked_{};
   FilePtr input_;
   FilePtr output_;
 };
@@ -114,10 +118,24 @@ TEST_F(LineEditorTest, CtrlDAtTheBeginningOfALineEnds) {
   const auto editing = editor();
   // While the terminal still edits lines itself, Ctrl-D is no character.
   std::jthread user([this] {
-    wait_for_editor();
+    EXPECT_TRUE(wait_for_editor());
     type("\x04");
   });
   EXPECT_EQ(editing->read("> ").end, LineEnd::kEnd);
+}
+
+// Who sees a prompt may type: the terminal no longer echoes and edits by itself.
+TEST_F(LineEditorTest, ThePromptIsShownOnceTheKeyboardIsTheEditors) {
+  const auto editing = editor();
+  const int screen = ::fileno(output_.get());
+  ASSERT_EQ(::tcsetattr(screen, TCSANOW, &cooked_), 0);
+  ASSERT_EQ(::tcflow(screen, TCOOFF), 0);  // the prompt waits
+  std::jthread user([&] {
+    EXPECT_TRUE(wait_for_editor());
+    EXPECT_EQ(::tcflow(screen, TCOON), 0);
+    type("hello\n");
+  });
+  EXPECT_EQ(editing->read("> ").text, "hello");
 }
 
 TEST_F(LineEditorTest, AnInterruptDropsTheLine) {
