@@ -15,6 +15,9 @@ Status centre_groups(Stream& stream, const CentreGroupsArgs& args) {
   if (args.n_rows == 0 || args.groups.empty()) return {};
   SUTURE_REQUIRE(args.x != nullptr && args.mean != nullptr && args.out != nullptr, kOp,
                  "x, mean or out is null");
+  SUTURE_REQUIRE(args.out_stride == 0 || args.out_stride >= std::ssize(args.groups) * args.width,
+                 kOp, "out_stride={} groups={} width={}", args.out_stride, args.groups.size(),
+                 args.width);
   switch (stream.kind()) {
     case DeviceKind::kCpu: centre_groups_cpu(as_cpu(stream), args); return {};
     case DeviceKind::kCuda: break;

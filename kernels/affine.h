@@ -19,6 +19,7 @@ struct CentreGroupsArgs {
   const float* mean = nullptr;      // [groups][width]
   const float* scale = nullptr;     // [groups][width]; nullptr = 1
   float* out = nullptr;             // [n_rows][groups][width], not x
+  int64_t out_stride = 0;           // from row to row of out; 0 = one behind the other
 };
 
 Status centre_groups(Stream& stream, const CentreGroupsArgs& args);

@@ -8,7 +8,8 @@ constexpr int64_t kGrain = 16;  // rows; fewer are not worth waking another thre
 void centre_row(const CentreGroupsArgs& args, int64_t row) {
   const float* mean = args.mean;
   const float* scale = args.scale;
-  float* out = args.out + row * std::ssize(args.groups) * args.width;
+  const int64_t dense = std::ssize(args.groups) * args.width;
+  float* out = args.out + row * (args.out_stride == 0 ? dense : args.out_stride);
   for (const int32_t group : args.groups) {
     const float* x = args.x + (row * args.n_groups + group) * args.width;
     for (int64_t i = 0; i < args.width; ++i) out[i] = x[i] - mean[i];

@@ -30,6 +30,23 @@ TEST(AffineTest, TakesGroupsLessTheirMeans) {
   EXPECT_EQ(out, (std::vector<float>{4, 2, -4, 0, 49, 29, 14, 0}));
 }
 
+TEST(AffineTest, LeavesRoomBetweenRowsWhereItIsToldTo) {
+  const std::vector<float> x = {1, 2, 3, 4};  // two rows of one group
+  const std::vector<int32_t> groups = {0};
+  const std::vector<float> mean = {1, 1};
+  std::vector<float> out(6, 9);
+  const CentreGroupsArgs args{.x = x.data(),
+                              .n_rows = 2,
+                              .n_groups = 1,
+                              .width = 2,
+                              .groups = groups,
+                              .mean = mean.data(),
+                              .out = out.data(),
+                              .out_stride = 3};
+  ASSERT_TRUE(centre_groups(*cpu_stream(2), args));
+  EXPECT_EQ(out, (std::vector<float>{0, 1, 9, 2, 3, 9}));
+}
+
 TEST(AffineTest, ScalesAndShiftsColumns) {
   std::vector<float> x = {1, 2, 3, 4, 5, 6};
   const std::vector<float> scale = {2, 0, -1}, shift = {0, 1, 10};
@@ -56,6 +73,9 @@ TEST(AffineTest, RefusesArgumentsOutsideTheContract) {
   EXPECT_FALSE(centre_groups(*stream, bad));
   bad = good;
   bad.width = 0;
+  EXPECT_FALSE(centre_groups(*stream, bad));
+  bad = good;
+  bad.out_stride = 5;
   EXPECT_FALSE(centre_groups(*stream, bad));
   bad = good;
   bad.mean = nullptr;

@@ -44,6 +44,18 @@ class WeightLoader {
     return std::move(weights_);
   }
 
+  Result<Weights> run_first_layer() {
+    const ModelConfig& config = checkpoint_.config();
+    SUTURE_RETURN_IF_ERROR(check_runnable(config, where_));
+    SUTURE_ASSIGN_OR_RETURN(stream_, device_.make_stream());
+    SUTURE_ASSIGN_OR_RETURN(weights_.embedding,
+                            matrix("token_embd.weight", config.vocab_size, config.hidden_size));
+    LayerWeights& layer = weights_.layers.emplace_back();
+    SUTURE_RETURN_IF_ERROR(load_norms("blk.0.", layer));
+    SUTURE_RETURN_IF_ERROR(load_attention("blk.0.", layer));
+    return std::move(weights_);
+  }
+
  private:
   Status check_norms() const {
     if (norms_ == nullptr) return {};
@@ -239,6 +251,10 @@ class WeightLoader {
 Result<Weights> load_weights(const Checkpoint& checkpoint, Device& device,
                              const NormWeights* norms) {
   return WeightLoader(checkpoint, device, norms).run();
+}
+
+Result<Weights> load_first_layer(const Checkpoint& checkpoint, Device& device) {
+  return WeightLoader(checkpoint, device, nullptr).run_first_layer();
 }
 
 }  // namespace suture

@@ -50,4 +50,8 @@ struct Weights {
 Result<Weights> load_weights(const Checkpoint& checkpoint, Device& device,
                              const NormWeights* norms = nullptr);
 
+// Of them the embedding, and the norms and attention of the first layer, the only one in `layers`:
+// no other tensor is looked at.
+Result<Weights> load_first_layer(const Checkpoint& checkpoint, Device& device);
+
 }  // namespace suture
