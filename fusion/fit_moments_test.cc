@@ -118,8 +118,11 @@ struct Built {
   std::vector<HeldOutKind> kinds;
 };
 
-Built build(const std::vector<Text>& to_fit, const std::vector<Text>& held_out) {
-  FitMoments moments(kShape, 2);
+Built build(const std::vector<Text>& to_fit, const std::vector<Text>& held_out,
+            int32_t own_layers = 0) {
+  FitShape shape = kShape;
+  shape.own_layers = own_layers;
+  FitMoments moments(shape, 2);
   for (const Text& text : to_fit) add(text, std::nullopt, moments);
   for (size_t kind = 0; kind < held_out.size(); ++kind)
     add(held_out[kind], static_cast<int32_t>(kind), moments);
@@ -136,13 +139,16 @@ Built build(const std::vector<Text>& to_fit, const std::vector<Text>& held_out) 
 
 // gamma (W (x - mean)) + beta for one row, from the projector's own numbers.
 double mapped(const LinearMap& map, const Text& text, size_t row, size_t channel) {
-  const auto weights = std::make_unique<float[]>(kIn);
-  dequantise(map.dtype, reinterpret_cast<const std::byte*>(map.weights.data() + channel * kIn),
-             static_cast<int64_t>(kIn), weights.get());
+  const auto in = static_cast<size_t>(map.in());  // behind kIn come columns of the target's own
+  std::vector<float> weights(in);
+  dequantise(map.dtype, reinterpret_cast<const std::byte*>(map.weights.data() + channel * in),
+             map.in(), weights.data());
   double sum = 0;
-  for (size_t i = 0; i < kIn; ++i)
+  for (size_t i = 0; i < in; ++i) {
+    const float x = i < kIn ? text.x[row * kIn + i] : text.y[row * kOut + i - kIn];
     sum += static_cast<double>(weights[i]) *
-           (static_cast<double>(text.x[row * kIn + i]) - static_cast<double>(map.mean[i]));
+           (static_cast<double>(x) - static_cast<double>(map.mean[i]));
+  }
   return static_cast<double>(map.gamma[channel]) * sum + static_cast<double>(map.beta[channel]);
 }
 
@@ -156,6 +162,20 @@ TEST(ProjectorBuild, MapsRowsAsTheModelsHaveThem) {
       for (size_t row = 0; row < 100; row += 13)
         EXPECT_NEAR(mapped(built.projector.layers[layer].key, other, row, channel),
                     static_cast<double>(other.y[row * kOut + layer * 12 + channel]), 0.6);
+}
+
+TEST(ProjectorBuild, MapsTheTargetsFirstLayerToItself) {
+  const Text other = make_text(100, 2);
+  const Built built = build({make_text(400, 1)}, {other}, /*own_layers=*/1);
+  EXPECT_TRUE(built.projector.own_first_layer);
+  ASSERT_TRUE(validate(built.projector)) << validate(built.projector).error().message();
+  const LinearMap& first = built.projector.layers[0].key;
+  EXPECT_GT(first.r2, 0.99999);
+  // Rounding of the numbers in float16 and of rows in float32 is left.
+  for (size_t channel = 0; channel < 12; ++channel)
+    for (size_t row = 0; row < 100; row += 13)
+      EXPECT_NEAR(mapped(first, other, row, channel),
+                  static_cast<double>(other.y[row * kOut + channel]), 0.01);
 }
 
 TEST(ProjectorBuild, ErrorsOfAKindAreThoseOfItsRows) {

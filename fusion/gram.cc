@@ -33,7 +33,11 @@ LayerWindow others_of(const FitShape& shape, int32_t layer) {
 int64_t strip_elements(const FitShape& shape, int32_t layer) {
   return int64_t{shape.source_width} *
          (int64_t{others_of(shape, layer).count} * shape.source_width +
-          int64_t{targets_of(shape, layer).count} * shape.target_width);
+          int64_t{targets_of(shape, layer).count} * shape.target_width + shape.own_features());
+}
+
+int64_t own_elements(const FitShape& shape) {
+  return shape.own_features() * shape.target_features();
 }
 
 void add_sums(const float* rows, int64_t n_rows, std::vector<double>& sums,
@@ -94,8 +98,10 @@ Gram::Gram(const FitShape& shape)
       target_squares_(target_sums_.size()) {
   SUTURE_CHECK(shape.widest >= 1 && shape.widest <= shape.source_layers, "window {} of {} layers",
                shape.widest, shape.source_layers);
+  SUTURE_CHECK(shape.own_layers == 0 || shape.own_layers == 1, "{} own layers", shape.own_layers);
   for (int32_t layer = 0; layer < shape.source_layers; ++layer)
     strips_.push_back(strip_of(shape, layer));
+  own_products_.resize(static_cast<size_t>(own_elements(shape)));
 }
 
 Gram::Strip Gram::strip_of(const FitShape& shape, int32_t layer) {
@@ -103,18 +109,19 @@ Gram::Strip Gram::strip_of(const FitShape& shape, int32_t layer) {
   const auto rows = static_cast<size_t>(shape.source_width);
   strip.products.resize(rows * static_cast<size_t>(strip.others.count * shape.source_width));
   strip.cross.resize(rows * static_cast<size_t>(strip.targets.count * shape.target_width));
+  strip.own.resize(rows * static_cast<size_t>(shape.own_features()));
   return strip;
 }
 
 uint64_t Gram::bytes_for(const FitShape& shape) {
-  int64_t elements = shape.source_features() + 2 * shape.target_features();
+  int64_t elements = shape.source_features() + 2 * shape.target_features() + own_elements(shape);
   for (int32_t layer = 0; layer < shape.source_layers; ++layer)
     elements += strip_elements(shape, layer);
   return static_cast<uint64_t>(elements) * sizeof(double);
 }
 
 uint64_t Gram::scratch_bytes_for(const FitShape& shape, int threads) {
-  int64_t largest = 0;
+  int64_t largest = own_elements(shape);
   for (int32_t layer = 0; layer < shape.source_layers; ++layer)
     largest = std::max(largest, strip_elements(shape, layer));
   return static_cast<uint64_t>(largest * threads) * sizeof(float);
@@ -125,8 +132,12 @@ void Gram::add(const RowPairs& pairs, int threads) {
   n_rows_ += pairs.n_rows;
   add_sums(pairs.source, pairs.n_rows, source_sums_, nullptr);
   add_sums(pairs.target, pairs.n_rows, target_sums_, &target_squares_);
-  for_each_in_parallel(shape_.source_layers, threads,
-                       [&](int64_t layer) { add_strip(static_cast<int32_t>(layer), pairs); });
+  for_each_in_parallel(shape_.source_layers + shape_.own_layers, threads, [&](int64_t i) {
+    if (i < shape_.source_layers)
+      add_strip(static_cast<int32_t>(i), pairs);
+    else
+      add_own(pairs);
+  });
 }
 
 void Gram::add_strip(int32_t layer, const RowPairs& pairs) {
@@ -142,6 +153,13 @@ void Gram::add_strip(int32_t layer, const RowPairs& pairs) {
                {pairs.target + int64_t{strip.targets.first} * shape_.target_width, pairs.n_rows,
                 int64_t{strip.targets.count} * shape_.target_width, target_stride},
                strip.cross);
+  add_products(left, {pairs.target, pairs.n_rows, shape_.own_features(), target_stride}, strip.own);
+}
+
+void Gram::add_own(const RowPairs& pairs) {
+  const int64_t stride = shape_.target_features();
+  add_products({pairs.target, pairs.n_rows, shape_.own_features(), stride},
+               {pairs.target, pairs.n_rows, stride, stride}, own_products_);
 }
 
 MatrixView<const double> Gram::products(int32_t layer, LayerWindow others) const {
@@ -162,6 +180,17 @@ MatrixView<const double> Gram::cross_products(int32_t layer, int32_t target_laye
           width, strip.targets.count * width};
 }
 
+MatrixView<const double> Gram::own_products(int32_t layer) const {
+  const int64_t width = shape_.own_features();
+  return {strips_[static_cast<size_t>(layer)].own.data(), shape_.source_width, width, width};
+}
+
+MatrixView<const double> Gram::own_cross_products(int32_t target_layer) const {
+  const int64_t width = shape_.target_width;
+  const double* first = own_products_.empty() ? nullptr : &own_products_[0] + target_layer * width;
+  return {first, shape_.own_features(), width, shape_.target_features()};
+}
+
 void Gram::add(const Gram& other) {
   SUTURE_CHECK(shape_ == other.shape_, "moments of two shapes");
   n_rows_ += other.n_rows_;
@@ -172,20 +201,17 @@ void Gram::add(const Gram& other) {
 }
 
 std::vector<std::span<const double>> Gram::storage() const {
-  std::vector<std::span<const double>> all = {source_sums_, target_sums_, target_squares_};
-  for (const Strip& strip : strips_) {
-    all.emplace_back(strip.products);
-    all.emplace_back(strip.cross);
-  }
+  std::vector<std::span<const double>> all = {source_sums_, target_sums_, target_squares_,
+                                              own_products_};
+  for (const Strip& strip : strips_)
+    for (const auto* part : {&strip.products, &strip.cross, &strip.own}) all.emplace_back(*part);
   return all;
 }
 
 std::vector<std::span<double>> Gram::storage() {
-  std::vector<std::span<double>> all = {source_sums_, target_sums_, target_squares_};
-  for (Strip& strip : strips_) {
-    all.emplace_back(strip.products);
-    all.emplace_back(strip.cross);
-  }
+  std::vector<std::span<double>> all = {source_sums_, target_sums_, target_squares_, own_products_};
+  for (Strip& strip : strips_)
+    for (auto* part : {&strip.products, &strip.cross, &strip.own}) all.emplace_back(*part);
   return all;
 }
 

@@ -25,10 +25,16 @@ struct FitShape {
   int32_t source_width = 0;  // kv heads * head_dim
   int32_t target_layers = 0;
   int32_t target_width = 0;
-  int32_t widest = 0;  // layers of the widest window, 1 to source_layers
+  int32_t widest = 0;      // layers of the widest window, 1 to source_layers
+  int32_t own_layers = 0;  // 1: maps take the target's first layer as well
 
   int64_t source_features() const { return int64_t{source_layers} * source_width; }
   int64_t target_features() const { return int64_t{target_layers} * target_width; }
+  int64_t own_features() const { return int64_t{own_layers} * target_width; }
+  // Columns of a map: those of the window's layers, then the target's own.
+  int64_t inputs(LayerWindow window) const {
+    return int64_t{window.count} * source_width + own_features();
+  }
   bool operator==(const FitShape&) const = default;
 };
 
@@ -70,6 +76,11 @@ class Gram {
   // With a target layer whose widest window holds it: [source_width][target_width].
   MatrixView<const double> cross_products(int32_t layer, int32_t target_layer) const;
 
+  // With the target's own columns: [source_width][own_features].
+  MatrixView<const double> own_products(int32_t layer) const;
+  // Of these with a target layer: [own_features][target_width].
+  MatrixView<const double> own_cross_products(int32_t target_layer) const;
+
   // All state beside the shape, for saving it and taking it up again.
   std::vector<std::span<double>> storage();
   std::vector<std::span<const double>> storage() const;
@@ -82,17 +93,20 @@ class Gram {
     LayerWindow targets;           // target layers
     std::vector<double> products;  // [source_width][others.count * source_width]
     std::vector<double> cross;     // [source_width][targets.count * target_width]
+    std::vector<double> own;       // [source_width][own_features]
   };
 
   static Strip strip_of(const FitShape& shape, int32_t layer);
   void add_strip(int32_t layer, const RowPairs& pairs);
+  void add_own(const RowPairs& pairs);
 
   FitShape shape_;
   int64_t n_rows_ = 0;
   std::vector<double> source_sums_;
   std::vector<double> target_sums_;
   std::vector<double> target_squares_;
-  std::vector<Strip> strips_;  // [source_layers]
+  std::vector<Strip> strips_;         // [source_layers]
+  std::vector<double> own_products_;  // [own_features][target_features]
 };
 
 }  // namespace suture

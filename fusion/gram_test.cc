@@ -79,6 +79,34 @@ TEST(Gram, HoldsSumsOfProductsOfAllColumnsThatShareAWindow) {
   EXPECT_NEAR(gram.target_squares()[3], reference(y, 8, 3, y, 8, 3), 1e-9);
 }
 
+TEST(Gram, HoldsProductsWithTheTargetsOwnFirstLayer) {
+  FitShape shape = kShape;
+  shape.own_layers = 1;
+  const auto x = random_rows(7 * shape.source_features(), 1);
+  const auto y = random_rows(7 * shape.target_features(), 2);
+  Gram gram(shape);
+  gram.add({x.data(), y.data(), 7}, 2);
+  for (int32_t layer = 0; layer < shape.source_layers; ++layer) {
+    const auto products = gram.own_products(layer);
+    ASSERT_EQ(products.rows, 3);
+    ASSERT_EQ(products.columns, 2);
+    for (int64_t i = 0; i < 3; ++i)
+      for (int64_t j = 0; j < 2; ++j)
+        EXPECT_NEAR(products.data[i * products.stride + j],
+                    reference(x, 15, layer * 3 + i, y, 8, j), 1e-5);
+  }
+  for (int32_t layer = 0; layer < shape.target_layers; ++layer) {
+    const auto cross = gram.own_cross_products(layer);
+    ASSERT_EQ(cross.rows, 2);
+    for (int64_t i = 0; i < 2; ++i)
+      for (int64_t j = 0; j < 2; ++j)
+        EXPECT_NEAR(cross.data[i * cross.stride + j], reference(y, 8, i, y, 8, layer * 2 + j),
+                    1e-5);
+  }
+  EXPECT_EQ(Gram(kShape).own_products(2).columns, 0);
+  EXPECT_EQ(Gram(kShape).own_cross_products(2).rows, 0);
+}
+
 TEST(Gram, PiecesAddUpToTheWhole) {
   const auto x = random_rows(64 * kShape.source_features(), 3);
   const auto y = random_rows(64 * kShape.target_features(), 4);
@@ -97,14 +125,16 @@ TEST(Gram, PiecesAddUpToTheWhole) {
 }
 
 TEST(Gram, TakesTheMemoryThatItStates) {
-  for (const int32_t widest : {1, 3, 5}) {
-    FitShape shape = kShape;
-    shape.widest = widest;
-    Gram gram(shape);
-    uint64_t bytes = 0;
-    for (const auto part : gram.storage()) bytes += part.size_bytes();
-    EXPECT_EQ(Gram::bytes_for(shape), bytes);
-  }
+  for (const int32_t widest : {1, 3, 5})
+    for (const int32_t own_layers : {0, 1}) {
+      FitShape shape = kShape;
+      shape.widest = widest;
+      shape.own_layers = own_layers;
+      Gram gram(shape);
+      uint64_t bytes = 0;
+      for (const auto part : gram.storage()) bytes += part.size_bytes();
+      EXPECT_EQ(Gram::bytes_for(shape), bytes);
+    }
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 namespace suture {
 
-// Sums over rows for one output channel: p is what the map gives, W (x - source_mean); y is what it
+// Sums over rows for one output channel: p is what the map gives, W (x - input_mean); y is what it
 // should give, relative to target_mean.
 struct ChannelSums {
   double p = 0;
@@ -21,14 +21,14 @@ struct ChannelSums {
 };
 
 struct LayerMeans {
-  std::vector<double> source;  // [window.count * source_width]
+  std::vector<double> input;   // [FitShape::inputs(window)]
   std::vector<double> target;  // [target_width]
 };
 
-// Mean rows of the window and of the target layer. There must be rows.
+// Mean rows of what a map takes and of the target layer. There must be rows.
 LayerMeans layer_means(const Gram& gram, LayerWindow window, int32_t target_layer);
 
-// [target_width]. weights: [target_width][window.count * source_width].
+// [target_width]. weights: [target_width][FitShape::inputs(window)].
 std::vector<ChannelSums> channel_sums(const Gram& gram, LayerWindow window, int32_t target_layer,
                                       const LayerMeans& means, std::span<const double> weights);
 

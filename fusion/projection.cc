@@ -101,6 +101,7 @@ struct PlacedMaps {
   std::vector<MapInput> inputs;
   std::vector<PlacedMap> layers;  // [target layers]
   DeviceArray<float> plain;       // [max_rows][layers in use][source width]
+  DeviceArray<float> own;         // [max_rows][target width] of the target's first layer, if taken
   DeviceArray<float> x;           // [max_rows][widest input], less its mean, scaled
   DeviceArray<float> y;           // [kMaxMatmulParts][max_rows][target width]
   static constexpr size_t kNone = SIZE_MAX;
@@ -135,6 +136,10 @@ struct Projection::State {
     const int64_t plain = std::ssize(used) * projector().source.width();
     for (PlacedMaps* maps : {&keys, &values}) {
       SUTURE_ASSIGN_OR_RETURN(maps->plain, DeviceArray<float>::create(device, rows * plain));
+      if (projector().own_first_layer) {
+        SUTURE_ASSIGN_OR_RETURN(
+            maps->own, DeviceArray<float>::create(device, rows * projector().target.width()));
+      }
       SUTURE_ASSIGN_OR_RETURN(maps->x,
                               DeviceArray<float>::create(device, rows * widest_input(projector())));
       SUTURE_ASSIGN_OR_RETURN(
@@ -199,14 +204,29 @@ struct Projection::State {
   Status centre(PlacedMaps& maps, const PlacedMap& map) {
     if (maps.in_x == map.input) return {};
     maps.in_x = map.input;
-    return centre_groups(stream, {.x = maps.plain.data(),
-                                  .n_rows = n_rows,
-                                  .n_groups = std::ssize(used),
-                                  .width = projector().source.width(),
-                                  .groups = map.groups,
-                                  .mean = maps.inputs[map.input].mean,
-                                  .scale = maps.inputs[map.input].scale,
-                                  .out = maps.x.data()});
+    const MapInput& input = maps.inputs[map.input];
+    CentreGroupsArgs args{.x = maps.plain.data(),
+                          .n_rows = n_rows,
+                          .n_groups = std::ssize(used),
+                          .width = projector().source.width(),
+                          .groups = map.groups,
+                          .mean = input.mean,
+                          .scale = input.scale,
+                          .out = maps.x.data(),
+                          .out_stride = input.maps[0]->in()};
+    SUTURE_RETURN_IF_ERROR(centre_groups(stream, args));
+    if (!projector().own_first_layer) return {};
+    // Behind the window's columns those of the target's own first layer.
+    static constexpr int32_t kOnly[] = {0};
+    const int64_t behind = std::ssize(map.groups) * args.width;
+    args.x = maps.own.data();
+    args.n_groups = 1;
+    args.width = projector().target.width();
+    args.groups = kOnly;
+    args.mean += behind;
+    if (args.scale != nullptr) args.scale += behind;
+    args.out += behind;
+    return centre_groups(stream, args);
   }
 
   // Mapped rows of a target layer in y: [n_rows][target width].
@@ -284,6 +304,8 @@ Result<std::unique_ptr<Projection>> Projection::create(Device& device, Stream& s
   SUTURE_RETURN_IF_ERROR(check_stream(setup.source, setup.projector->source, "source"));
   SUTURE_RETURN_IF_ERROR(check_stream(setup.target, setup.projector->target, "target"));
   if (setup.max_rows < 1) return refuse(fmt::format("max_rows = {}", setup.max_rows));
+  if (setup.projector->own_first_layer && !setup.first_layer)
+    return refuse("the maps take the target's first layer, and nothing computes it");
   auto state = std::make_unique<State>(device, stream, std::move(setup));
   SUTURE_RETURN_IF_ERROR(state->allocate(device));
   SUTURE_RETURN_IF_ERROR(state->place_all(device));
@@ -298,9 +320,9 @@ uint64_t Projection::map_bytes(const Projector& projector) {
 }
 
 uint64_t Projection::scratch_bytes(const Projector& projector, int64_t max_rows) {
-  const int64_t floats = std::ssize(layers_in_use(projector)) * projector.source.width() +
-                         widest_input(projector) +
-                         int64_t{kMaxMatmulParts} * projector.target.width();
+  const int64_t floats =
+      std::ssize(layers_in_use(projector)) * projector.source.width() + widest_input(projector) +
+      (int64_t{kMaxMatmulParts} + (projector.own_first_layer ? 1 : 0)) * projector.target.width();
   constexpr int64_t kIntegers = 3;  // an entry and two positions
   return static_cast<uint64_t>(max_rows) * (2 * static_cast<uint64_t>(floats) + kIntegers) *
          sizeof(float);
@@ -318,6 +340,9 @@ Status Projection::read(const ProjectionRows& rows) {
     return refuse(fmt::format("{} source layers", rows.source.size()));
   if (std::ranges::any_of(rows.source_entries, [](int32_t entry) { return entry < 0; }))
     return refuse("a row without an entry");
+  const bool takes_tokens = s.projector().own_first_layer;
+  if (takes_tokens && std::ssize(rows.target_tokens) != n_rows)
+    return refuse(fmt::format("{} tokens for {} rows", rows.target_tokens.size(), n_rows));
   const auto stage = [&s](std::span<const int32_t> host, DeviceArray<int32_t>& device) {
     return s.stream.copy_to_device(reinterpret_cast<std::byte*>(device.data()),
                                    std::as_bytes(host));
@@ -345,6 +370,9 @@ Status Projection::read(const ProjectionRows& rows) {
   args.key = s.keys.plain.data();
   args.value = s.values.plain.data();
   SUTURE_RETURN_IF_ERROR(kv_plain(s.stream, args));
+  if (takes_tokens)
+    SUTURE_RETURN_IF_ERROR(
+        s.setup.first_layer(rows.target_tokens, rows.path, s.keys.own.data(), s.values.own.data()));
   return s.stream.synchronize();
 }
 

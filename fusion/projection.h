@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -16,12 +17,18 @@
 
 namespace suture {
 
+// K before it is rotated and V [n_rows][target width], float32 in device memory, of the target's
+// first layer for tokens [n_rows] (models/first_layer.h).
+using FirstLayerRows = std::function<Status(std::span<const int32_t> token_ids, MatmulPath path,
+                                            float* key, float* value)>;
+
 struct ProjectionSetup {
   std::shared_ptr<const Projector> projector;  // sound (validate())
   // How rows of either model are stored and rotated now; shapes as the projector's, K/V types free.
   StreamInfo source;
   StreamInfo target;
-  int64_t max_rows = 0;  // that come together
+  int64_t max_rows = 0;                  // that come together
+  FirstLayerRows first_layer = nullptr;  // of the target, where the projector's maps take it
 };
 
 // Rows of one RoPE epoch (kernels/rope_schedule.h) on either side.
@@ -31,6 +38,7 @@ struct ProjectionRows {
   std::span<const int32_t> source_positions;  // [n_rows] at which they were rotated
   int64_t source_epoch = 0;
   std::span<const int32_t> target_positions;  // [n_rows]
+  std::span<const int32_t> target_tokens;     // [n_rows], where maps take the target's first layer
   int64_t target_epoch = 0;
   MatmulPath path = MatmulPath::kPrefill;  // by what the rows are: a prompt's, or generated
 };

@@ -48,11 +48,14 @@ void turn(const StreamInfo& kv, int32_t layer, double position, bool back,
   }
 }
 
-std::vector<double> mapped(const LinearMap& map, const std::vector<std::vector<double>>& layers) {
+// `own`: the row of the target's first layer, or nothing.
+std::vector<double> mapped(const LinearMap& map, const std::vector<std::vector<double>>& layers,
+                           std::span<const float> own) {
   std::vector<double> x;
   for (const int32_t layer : map.window)
     x.insert(x.end(), layers[static_cast<size_t>(layer)].begin(),
              layers[static_cast<size_t>(layer)].end());
+  x.insert(x.end(), own.begin(), own.end());
   std::vector<float> weights(map.weights.size());
   EXPECT_TRUE(dequantise(map.dtype, reinterpret_cast<const std::byte*>(map.weights.data()),
                          std::ssize(map.weights), weights.data()));
@@ -72,9 +75,9 @@ std::vector<double> mapped(const LinearMap& map, const std::vector<std::vector<d
 class Case {
  public:
   Case(DType weights, const ModelConfig& source, const ModelConfig& target,
-       const TestProjector::Windows& windows)
-      : projector(
-            std::make_shared<Projector>(TestProjector(weights, windows, source, target).value)) {
+       const TestProjector::Windows& windows, bool own_first_layer = false)
+      : projector(std::make_shared<Projector>(
+            TestProjector(weights, windows, source, target, 1, own_first_layer).value)) {
     for (int32_t l = 0; l < source.n_layers; ++l)
       source_rows.emplace_back(source.kv_shape(), kTokens, random_);
     for (int32_t l = 0; l < target.n_layers; ++l)
@@ -83,12 +86,27 @@ class Case {
       entries.push_back((row * 29 + 3) % static_cast<int32_t>(kTokens));
       source_positions.push_back(entries.back() + 11);
       target_positions.push_back(2 * row + 500);
+      target_tokens.push_back(row % kVocabulary);
+    }
+    std::normal_distribution<float> normal;
+    for (std::vector<float>* table : {&first_keys_, &first_values_}) {
+      table->resize(static_cast<size_t>(kVocabulary * projector->target.width()));
+      for (float& value : *table) value = normal(random_);
     }
   }
 
   std::unique_ptr<Projection> projection(Device& device, Stream& stream, int64_t max_rows = kRows) {
-    auto made = Projection::create(
-        device, stream, {projector, projector->source.kv, projector->target.kv, max_rows});
+    ProjectionSetup setup{projector, projector->source.kv, projector->target.kv, max_rows};
+    if (projector->own_first_layer)
+      setup.first_layer = [this](std::span<const int32_t> tokens, MatmulPath, float* key,
+                                 float* value) -> Status {
+        for (const int32_t token : tokens) {
+          key = std::ranges::copy(first_row(first_keys_, token), key).out;
+          value = std::ranges::copy(first_row(first_values_, token), value).out;
+        }
+        return {};
+      };
+    auto made = Projection::create(device, stream, std::move(setup));
     SUTURE_CHECK(made.has_value(), "{}", made.error().message());
     return std::move(*made);
   }
@@ -105,6 +123,7 @@ class Case {
     rows.source_entries = part(entries);
     rows.source_positions = part(source_positions);
     rows.target_positions = part(target_positions);
+    if (projector->own_first_layer) rows.target_tokens = part(target_tokens);
     return rows;
   }
 
@@ -148,7 +167,10 @@ class Case {
       std::vector<std::vector<double>> source;
       for (size_t l = 0; l < source_rows.size(); ++l) source.push_back(plain(l, row, key));
       const LayerProjection& maps = projector->layers[layer];
-      std::vector<double> y = mapped(key ? maps.key : maps.value, source);
+      std::span<const float> own;
+      if (projector->own_first_layer)
+        own = first_row(key ? first_keys_ : first_values_, target_tokens[row]);
+      std::vector<double> y = mapped(key ? maps.key : maps.value, source, own);
       if (key)
         turn(projector->target.kv, static_cast<int32_t>(layer), target_positions[row], false, y);
       all.insert(all.end(), y.begin(), y.end());
@@ -159,9 +181,16 @@ class Case {
   std::shared_ptr<Projector> projector;
   std::vector<TestSequence> source_rows;  // [source layers]
   std::vector<TestSequence> target_rows;  // [target layers]
-  std::vector<int32_t> entries, source_positions, target_positions;
+  std::vector<int32_t> entries, source_positions, target_positions, target_tokens;
 
  private:
+  // The target's first layer is a table here.
+  static constexpr int32_t kVocabulary = 5;
+  std::span<const float> first_row(const std::vector<float>& table, int32_t token) const {
+    const auto width = static_cast<size_t>(projector->target.width());
+    return std::span(table).subspan(static_cast<size_t>(token) * width, width);
+  }
+
   std::vector<double> plain(size_t layer, size_t row, bool key) const {
     const TestSequence& sequence = source_rows[layer];
     const std::vector<float>& all = key ? sequence.key : sequence.value;
@@ -173,6 +202,7 @@ class Case {
   }
 
   std::mt19937 random_{5};
+  std::vector<float> first_keys_, first_values_;  // [kVocabulary][target width]
   std::vector<KvLayerView> views_;
 };
 
@@ -244,6 +274,35 @@ TEST(ProjectionTest, FollowsTheFormulaWithGroupedQueries) {
       expect_formula(example, kPrefillTolerance);
     }
   }
+}
+
+TEST(ProjectionTest, FollowsTheFormulaWithTheTargetsOwnFirstLayer) {
+  Case example(DType::kBf16, small_source(), small_target(), kWindows, /*own_first_layer=*/true);
+  for (const int64_t step : {kRows, int64_t{7}}) {
+    example.run(2, step, MatmulPath::kDecode);
+    expect_formula(example, kDecodeTolerance);
+  }
+  example.run(2, kRows, MatmulPath::kPrefill);
+  expect_formula(example, kPrefillTolerance);
+  // In 8 bits.
+  Case wide(DType::kBf16, grouped(2, 2, 64, DType::kBf16), grouped(2, 8, 32, DType::kF16),
+            {{{0, 1}, {0, 1}}, {{0, 1}, {1}}}, /*own_first_layer=*/true);
+  wide.run(1, 16, MatmulPath::kPrefill);
+  expect_formula(wide, kPrefillTolerance);
+}
+
+TEST(ProjectionTest, TheTargetsOwnFirstLayerTakesTokensAndSomethingThatKnowsThem) {
+  Case example(DType::kBf16, small_source(), small_target(), kWindows, /*own_first_layer=*/true);
+  const auto device = open_device("cpu", 1);
+  const auto stream = (*device)->make_stream();
+  const auto projection = example.projection(**device, **stream);
+  ProjectionRows rows = example.rows(0, 8);
+  EXPECT_TRUE(projection->read(rows));
+  rows.target_tokens = rows.target_tokens.first(7);
+  EXPECT_FALSE(projection->read(rows));
+  const Projector& projector = *example.projector;
+  EXPECT_FALSE(Projection::create(
+      **device, **stream, {example.projector, projector.source.kv, projector.target.kv, 8}));
 }
 
 // One mean off by a lot: the product itself never sees it.

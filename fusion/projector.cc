@@ -70,7 +70,7 @@ Status check_window(const LinearMap& map, const ProjectorSide& source, const std
 
 Status check_map(const LinearMap& map, const Projector& projector, const std::string& where) {
   SUTURE_RETURN_IF_ERROR(check_window(map, projector.source, where));
-  const int64_t in = std::ssize(map.window) * projector.source.width();
+  const int64_t in = projector.inputs(map.window);
   const int64_t out = projector.target.width();
   if (map.dtype != DType::kF16 && map.dtype != DType::kBf16)
     return invalid(fmt::format("weights of type {}", static_cast<int>(map.dtype)), where);

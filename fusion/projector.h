@@ -2,10 +2,12 @@
 // target's), token by token (design §4). For target layer l, with a window of source layers m_1 ..
 // m_w:
 //
-//   x = [k0 of m_1 | ... | k0 of m_w]       k0: a source row of K before it is rotated, all heads
+//   x = [k0 of m_1 | ... | k0 of m_w | o]   k0: a source row of K before it is rotated, all heads
 //   k0 of l = gamma * (W (x - mean)) + beta
 //
-// and the same for V, which is not rotated, with maps of its own. The file is
+// and the same for V, which is not rotated, with maps of its own. o is k0 (or V) of the target's
+// own first layer, which depends on nothing but the token (models/first_layer.h): it tells a map
+// which word it is of, as the target spells it. Maps may do without it. The file is
 // fusion/projector_file.h, its use on rows fusion/projection.h.
 #pragma once
 
@@ -41,9 +43,9 @@ struct ProjectorSide {
 ProjectorSide projector_side(std::string model, std::string fingerprint,
                              std::string vocabulary_hash, const ModelConfig& config);
 
-// in = window.size() * source width, out = target width.
+// in = Projector::inputs(), out = target width.
 struct LinearMap {
-  std::vector<int32_t> window;        // source layers, rising: x holds their rows in this order
+  std::vector<int32_t> window;        // source layers, rising: x begins with their rows, in order
   DType dtype = DType::kBf16;         // of weights: kF16 or kBf16
   std::span<const uint16_t> weights;  // [out][in]
   // Taken off in float32 before the product: rows have large constant parts (biases of K), of which
@@ -51,7 +53,7 @@ struct LinearMap {
   std::vector<float> mean;   // [in]
   std::vector<float> gamma;  // [out]
   std::vector<float> beta;   // [out]
-  double ridge = 0;          // relative to the mean diagonal of the Gram matrix
+  double ridge = 0;          // fusion/ridge.h
   double r2 = 0;             // on the held-out texts: share of the variance that is explained
   double mse = 0;            // on the held-out texts: mean squared error of an element
 
@@ -140,11 +142,16 @@ struct ProjectorEvidence {
 struct Projector {
   ProjectorSide source;
   ProjectorSide target;
+  bool own_first_layer = false;         // maps take the target's first layer too
   std::vector<LayerProjection> layers;  // [target.n_layers()]
   FitParameters fit;
   std::optional<ProjectorEvidence> evidence;
   std::shared_ptr<const void> memory;  // keeps what the weights point at
 
+  // Columns of a map with such a window.
+  int64_t inputs(const std::vector<int32_t>& window) const {
+    return std::ssize(window) * source.width() + (own_first_layer ? target.width() : 0);
+  }
   // Bytes that one pass over all matrices reads.
   int64_t weight_bytes() const;
 };

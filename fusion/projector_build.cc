@@ -17,6 +17,17 @@ std::span<const double> origin_of(std::span<const double> origin, int64_t first,
   return origin.subspan(static_cast<size_t>(first * width), static_cast<size_t>(count * width));
 }
 
+// Of what a map with such a window takes.
+std::vector<double> input_origin(const FitMoments& moments, LayerWindow window) {
+  const FitShape& shape = moments.fit().shape();
+  const auto layers =
+      origin_of(moments.source_origin(), window.first, shape.source_width, window.count);
+  const auto own = origin_of(moments.target_origin(), 0, shape.target_width, shape.own_layers);
+  std::vector<double> origin(layers.begin(), layers.end());
+  origin.insert(origin.end(), own.begin(), own.end());
+  return origin;
+}
+
 std::vector<float> sum_of(std::span<const double> a, std::span<const double> b) {
   std::vector<float> sums(a.size());
   for (size_t i = 0; i < a.size(); ++i) sums[i] = static_cast<float>(a[i] + b[i]);
@@ -33,8 +44,7 @@ Result<LinearMap> make_map(const FittedMaps& maps, int32_t layer, DType dtype, W
   SUTURE_ASSIGN_OR_RETURN(auto weights, round_weights(dtype, fit.weights));
   store.push_back(std::move(weights));
   map.weights = store.back();
-  map.mean = sum_of(fit.mean, origin_of(maps.moments.source_origin(), fit.window.first,
-                                        shape.source_width, fit.window.count));
+  map.mean = sum_of(fit.mean, input_origin(maps.moments, fit.window));
   map.gamma.assign(fit.gamma.begin(), fit.gamma.end());
   map.beta =
       sum_of(fit.beta, origin_of(maps.moments.target_origin(), layer, shape.target_width, 1));
@@ -75,6 +85,7 @@ HeldOutKind judged(const FittedMaps& key, const FittedMaps& value, const Gram& k
 }  // namespace
 
 Status set_maps(const FittedMaps& key, const FittedMaps& value, DType dtype, Projector& projector) {
+  projector.own_first_layer = key.moments.fit().shape().own_layers > 0;
   auto store = std::make_shared<WeightStore>();
   store->reserve(key.fits.size() + value.fits.size());
   for (size_t layer = 0; layer < key.fits.size(); ++layer) {

@@ -21,7 +21,9 @@ static_assert(std::endian::native == std::endian::little, "projectors are used i
 namespace {
 
 constexpr std::string_view kMagic = "SUTUREPJ";
-constexpr uint32_t kVersion = 1;
+// Maps of the source's layers alone; since 2 they may take the target's first layer too.
+constexpr uint32_t kPlainVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr uint64_t kAlignment = 64;                       // of the numbers, bytes
 constexpr uint64_t kMaxHeaderBytes = uint64_t{16} << 20;  // far above that of the largest models
 
@@ -70,10 +72,10 @@ Status for_all_numbers(const Projector& projector, const Sink& sink) {
   return {};
 }
 
-Status write_front(NewFile& file, Bytes header) {
+Status write_front(NewFile& file, uint32_t version, Bytes header) {
   Prelude prelude = {};
   std::ranges::copy(kMagic, prelude.magic);
-  prelude.version = kVersion;
+  prelude.version = version;
   prelude.header_bytes = header.size();
   std::ranges::copy(sha256_of(header), prelude.header_sha256);
   SUTURE_RETURN_IF_ERROR(file.write(std::as_bytes(std::span(&prelude, 1))));
@@ -116,6 +118,8 @@ class ProjectorReader {
     SUTURE_ASSIGN_OR_RETURN(const Bytes header_bytes, find_header());
     auto header = decode_projector_header(header_bytes);
     if (!header) return corrupt(header.error().what);
+    if (header->projector.own_first_layer && version_ == kPlainVersion)
+      return corrupt("maps that its version of the format does not have");
     if (sha256_of(file_.subspan(at_)) != header->data_sha256)
       return corrupt("the numbers are not those that the file was written with");
     for (LayerProjection& layer : header->projector.layers) {
@@ -143,11 +147,13 @@ class ProjectorReader {
     if (std::string_view(prelude.magic, sizeof(prelude.magic)) != kMagic)
       return fail(ErrorCode::kInvalidArgument, "not a projector", where_,
                   "projectors are made by `suture fit`");
-    if (prelude.version != kVersion)
+    if (prelude.version < kPlainVersion || prelude.version > kVersion)
       return fail(ErrorCode::kUnsupported,
-                  fmt::format("format version {}, this build knows {}", prelude.version, kVersion),
+                  fmt::format("format version {}, this build knows {} to {}", prelude.version,
+                              kPlainVersion, kVersion),
                   where_, "fit the projector again, or use the release that wrote it");
     const uint64_t rest = file_.size() - sizeof(prelude);
+    version_ = prelude.version;
     if (prelude.reserved != 0 || prelude.header_bytes > std::min(rest, kMaxHeaderBytes))
       return corrupt(fmt::format("a header of {} bytes", prelude.header_bytes));
     const Bytes header = file_.subspan(sizeof(prelude), prelude.header_bytes);
@@ -181,7 +187,7 @@ class ProjectorReader {
   }
 
   Status take_map(const Projector& projector, LinearMap& map) {
-    const int64_t in = std::ssize(map.window) * projector.source.width();
+    const int64_t in = projector.inputs(map.window);
     const int64_t out = projector.target.width();
     SUTURE_ASSIGN_OR_RETURN(map.weights, take<uint16_t>(in * out));
     SUTURE_RETURN_IF_ERROR(take_floats(in, map.mean));
@@ -191,6 +197,7 @@ class ProjectorReader {
 
   Bytes file_;
   std::string where_;
+  uint32_t version_ = 0;
   uint64_t at_ = 0;  // the next number, bytes
 };
 
@@ -208,7 +215,9 @@ Status write_projector(const std::filesystem::path& path, const Projector& proje
     return fail(ErrorCode::kInvalidArgument, fmt::format("a header of {} bytes", header.size()),
                 path.string(), "fit it to fewer files");
   SUTURE_ASSIGN_OR_RETURN(NewFile file, NewFile::create(path));
-  SUTURE_RETURN_IF_ERROR(write_front(file, header));
+  // What older releases can read, they do read.
+  const uint32_t version = projector.own_first_layer ? kVersion : kPlainVersion;
+  SUTURE_RETURN_IF_ERROR(write_front(file, version, header));
   SUTURE_RETURN_IF_ERROR(
       for_all_numbers(projector, [&file](Bytes bytes) { return file.write(bytes); }));
   return file.finish();

@@ -71,6 +71,10 @@ class ProjectorFileTest : public testing::Test {
     return testing::AssertionSuccess();
   }
 
+  static Projector with_own_first_layer() {
+    return TestProjector(DType::kBf16, kWindows, small_source(), small_target(), 1, true).value;
+  }
+
   TestFolder folder_;
   Projector projector_ = TestProjector(DType::kBf16, kWindows).value;
 };
@@ -130,8 +134,26 @@ TEST_F(ProjectorFileTest, SaysWhatOtherFilesAre) {
   file[0] = 'G';
   EXPECT_EQ(read(file).error().code, ErrorCode::kInvalidArgument);
   file[0] = 'S';
-  file[kVersionAt] = 2;
+  file[kVersionAt] = 3;
   EXPECT_EQ(read(file).error().code, ErrorCode::kUnsupported);
+}
+
+// What the first version of the format can say is written in it.
+TEST_F(ProjectorFileTest, MapsThatTakeTheTargetsFirstLayerAreOfTheSecondVersion) {
+  EXPECT_EQ(write(projector_)[kVersionAt], 1);
+  EXPECT_FALSE(read_projector(path())->own_first_layer);
+  const Projector own = with_own_first_layer();
+  std::string file = write(own);
+  EXPECT_EQ(file[kVersionAt], 2);
+  const auto read_back = read_projector(path());
+  ASSERT_TRUE(read_back) << read_back.error().message();
+  EXPECT_TRUE(read_back->own_first_layer);
+  for (size_t l = 0; l < own.layers.size(); ++l) {
+    expect_same(read_back->layers[l].key, own.layers[l].key);
+    expect_same(read_back->layers[l].value, own.layers[l].value);
+  }
+  file[kVersionAt] = 1;
+  EXPECT_EQ(read(file).error().code, ErrorCode::kCorrupt);
 }
 
 TEST_F(ProjectorFileTest, RefusesFilesThatEndEarlyOrLate) {
@@ -145,7 +167,7 @@ TEST_F(ProjectorFileTest, RefusesFilesThatEndEarlyOrLate) {
 }
 
 TEST_F(ProjectorFileTest, RefusesAFlippedBitAnywhere) {
-  std::string file = write(projector_);
+  std::string file = write(with_own_first_layer());
   const size_t front = kFront + header_bytes(file) + 64;
   for (size_t at = 0; at < file.size(); at += at < front ? 1 : 97) {
     const char bit = static_cast<char>(1 << at % 8);

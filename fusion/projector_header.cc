@@ -171,6 +171,7 @@ Result<ProjectorHeader> read_message(schema::Projector::Reader message) {
   SUTURE_RETURN_IF_ERROR(read_fit(message.getFit(), projector.fit));
   if (message.hasEvidence())
     SUTURE_RETURN_IF_ERROR(read_evidence(message.getEvidence(), projector.evidence.emplace()));
+  projector.own_first_layer = message.getOwnFirstLayer();
   header.data_sha256 = to_string(message.getDataSha256());
   return header;
 }
@@ -191,6 +192,7 @@ std::vector<std::byte> encode_projector_header(const Projector& projector,
   write_fit(message.initFit(), projector.fit);
   if (projector.evidence) write_evidence(message.initEvidence(), *projector.evidence);
   message.setDataSha256(text(data_sha256));
+  message.setOwnFirstLayer(projector.own_first_layer);
   const kj::Array<capnp::word> words = capnp::messageToFlatArray(builder);
   const auto bytes = std::as_bytes(std::span(words.asBytes().begin(), words.asBytes().size()));
   return {bytes.begin(), bytes.end()};

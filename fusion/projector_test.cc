@@ -60,6 +60,18 @@ TEST_F(ProjectorTest, SoundOnesAreValid) {
   EXPECT_EQ(projector_.weight_bytes(), 9 * 16 * 12 * 2);
 }
 
+TEST_F(ProjectorTest, MapsThatTakeTheTargetsFirstLayerHaveItsColumnsToo) {
+  Projector own =
+      TestProjector(DType::kF16, kWindows, small_source(), small_target(), 1, true).value;
+  EXPECT_TRUE(validate(own));
+  EXPECT_EQ(own.layers[0].key.in(), 2 * 16 + 12);
+  EXPECT_EQ(own.weight_bytes(), (9 * 16 + 4 * 12) * 12 * 2);
+  own.own_first_layer = false;
+  EXPECT_FALSE(validate(own));
+  projector_.own_first_layer = true;
+  EXPECT_FALSE(validate(projector_));
+}
+
 TEST_F(ProjectorTest, RefusesPartsThatContradictEachOther) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const std::vector<std::function<void(Projector&)>> changes = {

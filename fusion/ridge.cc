@@ -38,6 +38,21 @@ std::vector<Job> make_jobs(const FitShape& shape, const RidgeOptions& options) {
   return jobs;
 }
 
+// Adds to each diagonal element its share. A column that hardly varies is held as one that varies a
+// thousandth as much as the others, so that one that never does has a place in a sound system.
+// False if the elements are no numbers.
+bool add_ridge(double ridge, const MatrixView<double>& matrix) {
+  constexpr double kLeast = 1e-6;  // of the mean diagonal element
+  double trace = 0;
+  for (int64_t i = 0; i < matrix.rows; ++i) trace += matrix.data[i * (matrix.stride + 1)];
+  const double least = kLeast * trace / static_cast<double>(matrix.rows);
+  for (int64_t i = 0; i < matrix.rows; ++i) {
+    double& element = matrix.data[i * (matrix.stride + 1)];
+    element += ridge * std::max(element, least);
+  }
+  return std::isfinite(trace);
+}
+
 class RidgeSearch {
  public:
   RidgeSearch(const Gram& fit, const Gram& held_out, const RidgeOptions& options)
@@ -59,9 +74,6 @@ class RidgeSearch {
   void fit_layer(const Job& job, const std::vector<double>& factor, int32_t target_layer);
   void offer(RidgeFit fit, int32_t target_layer, double error);
   void note_step();
-  int64_t features(LayerWindow window) const {
-    return int64_t{window.count} * fit_.shape().source_width;
-  }
 
   const Gram& fit_;
   const Gram& held_out_;
@@ -102,52 +114,56 @@ void RidgeSearch::run_job(const Job& job) {
 // The factor of the centred X^T X plus the ridge, its upper triangle; empty if there is none.
 std::vector<double> RidgeSearch::factored(const Job& job) const {
   const LayerWindow window = job.window;
-  const int64_t n = features(window);
-  const int64_t width = fit_.shape().source_width;
-  const std::vector<double> mean = layer_means(fit_, window, 0).source;
+  const FitShape& shape = fit_.shape();
+  const int64_t n = shape.inputs(window);
+  const int64_t own = int64_t{window.count} * shape.source_width;
+  const std::vector<double> mean = layer_means(fit_, window, 0).input;
   const auto rows = static_cast<double>(fit_.n_rows());
   std::vector<double> matrix(static_cast<size_t>(n * n));
-  for (int32_t layer = window.first; layer < window.end(); ++layer) {
-    const auto from = fit_.products(layer, {layer, window.end() - layer});
-    const int64_t begin = (layer - window.first) * width;
-    for (int64_t i = 0; i < width; ++i) {
-      const double scaled_mean = rows * mean[static_cast<size_t>(begin + i)];
+  const auto put = [&](const MatrixView<const double>& from, int64_t top, int64_t left) {
+    for (int64_t i = 0; i < from.rows; ++i) {
+      const double scaled_mean = rows * mean[static_cast<size_t>(top + i)];
       for (int64_t j = 0; j < from.columns; ++j)
-        matrix[static_cast<size_t>((begin + i) * n + begin + j)] =
-            from.data[i * from.stride + j] - scaled_mean * mean[static_cast<size_t>(begin + j)];
+        matrix[static_cast<size_t>((top + i) * n + left + j)] =
+            from.data[i * from.stride + j] - scaled_mean * mean[static_cast<size_t>(left + j)];
     }
+  };
+  for (int32_t layer = window.first; layer < window.end(); ++layer) {
+    const int64_t top = int64_t{layer - window.first} * shape.source_width;
+    put(fit_.products(layer, {layer, window.end() - layer}), top, top);
+    put(fit_.own_products(layer), top, own);
   }
-  double trace = 0;
-  for (int64_t i = 0; i < n; ++i) trace += matrix[static_cast<size_t>(i * (n + 1))];
-  const double added = job.ridge * trace / static_cast<double>(n);
-  for (int64_t i = 0; i < n; ++i) matrix[static_cast<size_t>(i * (n + 1))] += added;
-  if (!std::isfinite(trace) || !factor({matrix.data(), n, n, n})) matrix.clear();
+  if (shape.own_layers > 0) put(fit_.own_cross_products(0), own, own);
+  if (!add_ridge(job.ridge, {matrix.data(), n, n, n}) || !factor({matrix.data(), n, n, n}))
+    matrix.clear();
   return matrix;
 }
 
 // [target_width][features] of the centred X^T Y, by output channel.
 std::vector<double> RidgeSearch::right_side(LayerWindow window, int32_t target_layer) const {
-  const int64_t n = features(window);
-  const int64_t width = fit_.shape().source_width;
+  const FitShape& shape = fit_.shape();
+  const int64_t n = shape.inputs(window);
   const LayerMeans means = layer_means(fit_, window, target_layer);
   const auto rows = static_cast<double>(fit_.n_rows());
   std::vector<double> right(means.target.size() * static_cast<size_t>(n));
-  for (int32_t layer = window.first; layer < window.end(); ++layer) {
-    const auto from = fit_.cross_products(layer, target_layer);
-    const int64_t begin = (layer - window.first) * width;
-    for (int64_t i = 0; i < width; ++i) {
-      const double scaled_mean = rows * means.source[static_cast<size_t>(begin + i)];
+  const auto put = [&](const MatrixView<const double>& from, int64_t begin) {
+    for (int64_t i = 0; i < from.rows; ++i) {
+      const double scaled_mean = rows * means.input[static_cast<size_t>(begin + i)];
       for (int64_t c = 0; c < from.columns; ++c)
         right[static_cast<size_t>(c * n + begin + i)] =
             from.data[i * from.stride + c] - scaled_mean * means.target[static_cast<size_t>(c)];
     }
-  }
+  };
+  for (int32_t layer = window.first; layer < window.end(); ++layer)
+    put(fit_.cross_products(layer, target_layer),
+        int64_t{layer - window.first} * shape.source_width);
+  put(fit_.own_cross_products(target_layer), int64_t{window.count} * shape.source_width);
   return right;
 }
 
 void RidgeSearch::fit_layer(const Job& job, const std::vector<double>& factor,
                             int32_t target_layer) {
-  const int64_t n = features(job.window);
+  const int64_t n = fit_.shape().inputs(job.window);
   std::vector<double> weights = right_side(job.window, target_layer);
   solve({factor.data(), n, n, n}, {weights.data(), fit_.shape().target_width, n, n});
   LayerMeans means = layer_means(fit_, job.window, target_layer);
@@ -168,7 +184,7 @@ void RidgeSearch::fit_layer(const Job& job, const std::vector<double>& factor,
   fit.mse = finished_error / (rows * static_cast<double>(sums.size()));
   fit.r2 = variance > 0 ? 1 - finished_error / variance : 0;
   fit.weights.assign(weights.begin(), weights.end());
-  fit.mean = std::move(means.source);
+  fit.mean = std::move(means.input);
   offer(std::move(fit), target_layer, error);
 }
 
@@ -209,8 +225,7 @@ Result<std::vector<RidgeFit>> fit_ridge(const Gram& fit, const Gram& held_out,
 }
 
 uint64_t ridge_bytes_for(const FitShape& shape, int threads) {
-  const auto widest =
-      static_cast<uint64_t>(shape.widest) * static_cast<uint64_t>(shape.source_width);
+  const auto widest = static_cast<uint64_t>(shape.inputs({0, shape.widest}));
   const auto out = static_cast<uint64_t>(shape.target_width);
   const uint64_t layers = static_cast<uint64_t>(shape.target_layers);
   const uint64_t job = (widest * widest + 2 * widest * out) * sizeof(double);

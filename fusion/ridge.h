@@ -1,6 +1,8 @@
 // Linear maps from a window of one model's layers to a layer of another's, by ridge regression in
-// closed form: W = (X^T X + ridge I)^-1 X^T Y, from second moments alone (fusion/gram.h). Windows
-// and ridges are chosen for each target layer by the error on texts that took no part.
+// closed form: W = (X^T X + ridge D)^-1 X^T Y, from second moments alone (fusion/gram.h). D is the
+// diagonal of X^T X, as if every column had the same scale: those of layers differ a thousandfold,
+// and one strength for all would keep the small ones out. Windows and ridges are chosen for each
+// target layer by the error on texts that took no part.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +24,7 @@ struct RidgeTrial {
 
 struct RidgeOptions {
   std::vector<int32_t> windows;  // layers, each at most the shape's widest
-  std::vector<double> ridges;    // relative to the mean diagonal of the window's X^T X
+  std::vector<double> ridges;
   int threads = 1;
   // After each step; may be empty. On any of the threads, one at a time. False ends the work.
   std::function<bool(int64_t done, int64_t total)> on_step;
@@ -34,8 +36,8 @@ struct RidgeOptions {
 struct RidgeFit {
   LayerWindow window;
   double ridge = 0;
-  std::vector<float> weights;  // [target_width][window.count * source_width]
-  std::vector<double> mean;    // [window.count * source_width]
+  std::vector<float> weights;  // [target_width][FitShape::inputs(window)]
+  std::vector<double> mean;    // [FitShape::inputs(window)]
   std::vector<double> gamma;   // [target_width]
   std::vector<double> beta;    // [target_width]
   // Of the finished map on the held-out rows: mean squared error of an element, and the share of

@@ -16,6 +16,12 @@ using Matrix = std::vector<std::vector<double>>;  // [rows][columns]
 constexpr FitShape kShape{
     .source_layers = 4, .source_width = 3, .target_layers = 3, .target_width = 2, .widest = 4};
 
+FitShape with_own_layer() {
+  FitShape shape = kShape;
+  shape.own_layers = 1;
+  return shape;
+}
+
 // Texts of a source whose columns have a constant part, and of a target that is a linear map of it
 // plus noise.
 struct Texts {
@@ -53,8 +59,8 @@ Texts make_texts(int64_t n, uint32_t seed, double noise) {
   return texts;
 }
 
-Gram gram_of(const Texts& texts) {
-  Gram gram(kShape);
+Gram gram_of(const Texts& texts, const FitShape& shape = kShape) {
+  Gram gram(shape);
   gram.add({texts.x.data(), texts.y.data(), texts.n}, 1);
   return gram;
 }
@@ -89,22 +95,37 @@ std::vector<double> column_means(const std::vector<float>& rows, size_t width) {
   return means;
 }
 
-// Ridge regression of one column of y on all of x, from the rows themselves.
-std::vector<double> reference_weights(const Texts& texts, size_t column, double ridge) {
-  const auto mx = column_means(texts.x, 12);
+// All of x, then `own` columns of y, side by side.
+Matrix inputs_of(const Texts& texts, size_t own) {
+  Matrix rows;
+  for (size_t row = 0; row < static_cast<size_t>(texts.n); ++row) {
+    const auto x = texts.x.begin() + static_cast<std::ptrdiff_t>(row * 12);
+    const auto y = texts.y.begin() + static_cast<std::ptrdiff_t>(row * 6);
+    rows.emplace_back(x, x + 12);
+    rows.back().insert(rows.back().end(), y, y + static_cast<std::ptrdiff_t>(own));
+  }
+  return rows;
+}
+
+// Ridge regression of one column of y on all of x, and `own` columns of y, from the rows
+// themselves.
+std::vector<double> reference_weights(const Texts& texts, size_t column, double ridge,
+                                      size_t own = 0) {
+  const size_t width = 12 + own;
+  const Matrix inputs = inputs_of(texts, own);
+  std::vector<double> mx(width);
+  for (const auto& row : inputs)
+    for (size_t i = 0; i < width; ++i) mx[i] += row[i] / static_cast<double>(texts.n);
   const auto my = column_means(texts.y, 6);
-  Matrix a(12, std::vector<double>(12));
-  std::vector<double> b(12);
-  for (size_t row = 0; row < static_cast<size_t>(texts.n); ++row)
-    for (size_t i = 0; i < 12; ++i) {
-      const double xi = static_cast<double>(texts.x[row * 12 + i]) - mx[i];
-      for (size_t j = 0; j < 12; ++j)
-        a[i][j] += xi * (static_cast<double>(texts.x[row * 12 + j]) - mx[j]);
+  Matrix a(width, std::vector<double>(width));
+  std::vector<double> b(width);
+  for (size_t row = 0; row < inputs.size(); ++row)
+    for (size_t i = 0; i < width; ++i) {
+      const double xi = inputs[row][i] - mx[i];
+      for (size_t j = 0; j < width; ++j) a[i][j] += xi * (inputs[row][j] - mx[j]);
       b[i] += xi * (static_cast<double>(texts.y[row * 6 + column]) - my[column]);
     }
-  double trace = 0;
-  for (size_t i = 0; i < 12; ++i) trace += a[i][i];
-  for (size_t i = 0; i < 12; ++i) a[i][i] += ridge * trace / 12;
+  for (size_t i = 0; i < width; ++i) a[i][i] *= 1 + ridge;
   return solve_by_elimination(a, b);
 }
 
@@ -135,6 +156,70 @@ TEST(Ridge, IsTheSolutionThatTheRowsThemselvesGive) {
       for (size_t i = 0; i < 12; ++i)
         EXPECT_NEAR((*fits)[layer].weights[channel * 12 + i], expected[i], 1e-4);
     }
+}
+
+TEST(Ridge, TheTargetsFirstLayerIsAnInputBehindTheWindows) {
+  const Texts fit = make_texts(200, 1, 1.0);
+  const Texts held_out = make_texts(80, 2, 1.0);
+  const FitShape shape = with_own_layer();
+  const auto fits = fit_ridge(gram_of(fit, shape), gram_of(held_out, shape),
+                              {.windows = {4}, .ridges = {1e-2}, .threads = 2});
+  ASSERT_TRUE(fits) << fits.error().message();
+  for (size_t layer = 0; layer < 3; ++layer)
+    for (size_t channel = 0; channel < 2; ++channel) {
+      const auto expected = reference_weights(fit, layer * 2 + channel, 1e-2, 2);
+      for (size_t i = 0; i < 14; ++i)
+        EXPECT_NEAR((*fits)[layer].weights[channel * 14 + i], expected[i], 1e-4);
+    }
+  // By how much the map misses the held-out rows, from these themselves.
+  const RidgeFit& last = fits->back();
+  const Matrix inputs = inputs_of(held_out, 2);
+  double error = 0;
+  for (size_t row = 0; row < inputs.size(); ++row)
+    for (size_t channel = 0; channel < 2; ++channel) {
+      double p = 0;
+      for (size_t i = 0; i < 14; ++i)
+        p += static_cast<double>(last.weights[channel * 14 + i]) * (inputs[row][i] - last.mean[i]);
+      const auto y = static_cast<double>(held_out.y[row * 6 + 4 + channel]);
+      error += std::pow(y - last.gamma[channel] * p - last.beta[channel], 2);
+    }
+  EXPECT_NEAR(last.mse, error / 160, 1e-4 * error / 160);
+}
+
+// That layer itself is given; no noise keeps it from being found.
+TEST(Ridge, TheTargetsFirstLayerIsFoundInItself) {
+  const FitShape shape = with_own_layer();
+  const auto fits =
+      fit_ridge(gram_of(make_texts(200, 1, 3.0), shape), gram_of(make_texts(80, 2, 3.0), shape),
+                {.windows = {1, 4}, .ridges = {1e-1, 1e-6}, .threads = 2});
+  ASSERT_TRUE(fits);
+  EXPECT_GT((*fits)[0].r2, 0.99999);
+  EXPECT_LT((*fits)[1].r2, 0.9);
+}
+
+// Nor does it matter in what units a column comes.
+TEST(Ridge, TheScaleOfAColumnChangesNothing) {
+  Texts fit = make_texts(200, 1, 1.0);
+  Texts held_out = make_texts(80, 2, 1.0);
+  const RidgeOptions options{.windows = {4}, .ridges = {1e-1}, .threads = 1};
+  const auto before = fit_ridge(gram_of(fit), gram_of(held_out), options);
+  for (Texts* texts : {&fit, &held_out})
+    for (size_t i = 5; i < texts->x.size(); i += 12) texts->x[i] *= 0x1p-8F;
+  const auto after = fit_ridge(gram_of(fit), gram_of(held_out), options);
+  ASSERT_TRUE(before && after);
+  for (size_t layer = 0; layer < 3; ++layer)
+    EXPECT_NEAR((*after)[layer].mse, (*before)[layer].mse, 1e-4 * (*before)[layer].mse);
+}
+
+// Rows come relative to a mean, of which such a column never differs.
+TEST(Ridge, AColumnThatNeverVariesHasNoPart) {
+  Texts fit = make_texts(100, 1, 1.0);
+  const Texts held_out = make_texts(50, 2, 1.0);
+  for (size_t i = 3; i < fit.x.size(); i += 12) fit.x[i] = 0;
+  const auto fits = fit_ridge(gram_of(fit), gram_of(held_out), {.windows = {4}, .ridges = {1e-3}});
+  ASSERT_TRUE(fits) << fits.error().message();
+  for (size_t channel = 0; channel < 2; ++channel)
+    EXPECT_EQ(fits->front().weights[channel * 12 + 3], 0);
 }
 
 TEST(Ridge, FindsAMapBelowNoise) {

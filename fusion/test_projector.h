@@ -49,8 +49,10 @@ class TestProjector {
   using Windows = std::vector<std::pair<std::vector<int32_t>, std::vector<int32_t>>>;
 
   TestProjector(DType dtype, const Windows& windows, const ModelConfig& source = small_source(),
-                const ModelConfig& target = small_target(), unsigned seed = 1)
+                const ModelConfig& target = small_target(), unsigned seed = 1,
+                bool own_first_layer = false)
       : random_(seed) {
+    value.own_first_layer = own_first_layer;
     value.source = projector_side("reader-1b", "fingerprint of the reader", "vocabulary", source);
     value.target = projector_side("writer-2b", "fingerprint of the writer", "vocabulary", target);
     weights_ = std::make_shared<std::vector<std::vector<uint16_t>>>();
@@ -90,7 +92,7 @@ class TestProjector {
   }
 
   LinearMap map(DType dtype, const std::vector<int32_t>& window) {
-    const int64_t in = std::ssize(window) * value.source.width();
+    const int64_t in = value.inputs(window);
     const int64_t out = value.target.width();
     LinearMap map;
     map.window = window;

@@ -76,4 +76,5 @@ struct Projector {
   fit @3 :FitParameters;
   evidence @4 :Evidence;             # absent: never measured
   dataSha256 @5 :Text;               # of all numbers, with the zeros between them
+  ownFirstLayer @6 :Bool;            # maps take K0 (or V) of the target's layer 0 behind the window's
 }
