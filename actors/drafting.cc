@@ -137,12 +137,14 @@ Status Drafting::choose(const float* logits) {
   return {};
 }
 
-// Which of the draft's entries are mapped: one for each of the master's tokens of the same text.
-Result<std::vector<int32_t>> Drafting::entries_to_map() const {
-  std::vector<int32_t> entries(static_cast<size_t>(drafted()));
+// The draft in the master's tokens, and which of its entries is mapped for each.
+Result<Drafting::MappedDraft> Drafting::draft_to_map() const {
+  MappedDraft draft;
   if (stream_->request.text_of.empty()) {
-    std::iota(entries.begin(), entries.end(), static_cast<int32_t>(prompt_));
-    return entries;
+    draft.token_ids.assign(stream_->token_ids.begin() + prompt_, stream_->token_ids.end());
+    draft.entries.resize(draft.token_ids.size());
+    std::iota(draft.entries.begin(), draft.entries.end(), static_cast<int32_t>(prompt_));
+    return draft;
   }
   SUTURE_ASSIGN_OR_RETURN(const Tokenizer* theirs,
                           engine_.vocabularies.of(stream_->request.text_of));
@@ -154,20 +156,24 @@ Result<std::vector<int32_t>> Drafting::entries_to_map() const {
     ends.push_back(std::ssize(text));
   }
   const std::vector<int32_t> said_by_master = theirs->encode(text, SpecialTokens::kAsText);
-  entries = last_ended(ends, token_ends(*theirs, said_by_master, text));
-  for (int32_t& entry : entries) entry += static_cast<int32_t>(prompt_);
-  return entries;
+  const std::vector<int64_t> master_ends = token_ends(*theirs, said_by_master, text);
+  draft.entries = last_ended(ends, master_ends);
+  for (int32_t& entry : draft.entries) entry += static_cast<int32_t>(prompt_);
+  // The first ones may end before any of the own tokens does.
+  const auto end = said_by_master.begin() + std::ssize(master_ends);
+  draft.token_ids.assign(end - std::ssize(draft.entries), end);
+  return draft;
 }
 
 Status Drafting::publish() {
   if (drafted() > 0) trace_.add(fmt::format("draft {} tokens", drafted()), drafting_since_ns_);
   if (drafted() == 0 || engine_.projected == nullptr) return {};
   const int64_t start_ns = monotonic_ns();
-  SUTURE_ASSIGN_OR_RETURN(std::vector<int32_t> entries, entries_to_map());
-  if (entries.empty()) return {};
-  SUTURE_ASSIGN_OR_RETURN(stream_->projected,
-                          engine_.projected->map_generated(*stream_->cache, std::move(entries),
-                                                           stream_->request.request));
+  SUTURE_ASSIGN_OR_RETURN(MappedDraft draft, draft_to_map());
+  if (draft.entries.empty()) return {};
+  SUTURE_ASSIGN_OR_RETURN(stream_->projected, engine_.projected->map_generated(
+                                                  *stream_->cache, std::move(draft.entries),
+                                                  draft.token_ids, stream_->request.request));
   figures_.projection_seconds = seconds_since(start_ns);
   return {};
 }

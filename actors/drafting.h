@@ -60,7 +60,11 @@ class Drafting final : public SequenceTask {
   Status read_on(int64_t grid);
   Status choose(const float* logits);
   Status publish();
-  Result<std::vector<int32_t>> entries_to_map() const;
+  struct MappedDraft {
+    std::vector<int32_t> token_ids;  // the master's
+    std::vector<int32_t> entries;    // [token_ids] of the stream
+  };
+  Result<MappedDraft> draft_to_map() const;
   std::vector<int32_t>& ids() { return stream_->token_ids; }
   int64_t drafted() const { return std::ssize(stream_->token_ids) - prompt_; }
   int64_t size() const { return stream_->cache->size(); }

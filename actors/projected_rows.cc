@@ -5,18 +5,17 @@
 #include <utility>
 
 #include "fusion/projector_file.h"
-#include "models/checkpoint.h"
 
 namespace suture {
 namespace {
 
 // The pair's other model as it runs.
-Result<ProjectorSide> other_side(const ProjectionLoad& load, std::string vocabulary_hash) {
-  SUTURE_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::open(load.other_path));
-  ModelConfig config = checkpoint->config();
+Result<ProjectorSide> other_side(const ProjectionLoad& load, const Checkpoint& checkpoint,
+                                 std::string vocabulary_hash) {
+  ModelConfig config = checkpoint.config();
   SUTURE_RETURN_IF_ERROR(
       override_rope({.rope_scaling = load.rope_scaling, .rope_length = load.rope_length}, config));
-  return projector_side(load.other, fingerprint_of(*checkpoint, config), std::move(vocabulary_hash),
+  return projector_side(load.other, fingerprint_of(checkpoint, config), std::move(vocabulary_hash),
                         config);
 }
 
@@ -33,7 +32,8 @@ Result<std::unique_ptr<RowProjector>> RowProjector::create(const ProjectionLoad&
   const auto other_hash = (is_slave ? projector->target : projector->source).vocabulary_hash;
   ProjectorSide own = projector_side(is_slave ? "the slave" : "the master", model.fingerprint(),
                                      own_hash, model.config());
-  SUTURE_ASSIGN_OR_RETURN(ProjectorSide other, other_side(load, other_hash));
+  SUTURE_ASSIGN_OR_RETURN(auto checkpoint, Checkpoint::open(load.other_path));
+  SUTURE_ASSIGN_OR_RETURN(ProjectorSide other, other_side(load, *checkpoint, other_hash));
   const ProjectorSide& source = is_slave ? own : other;
   const ProjectorSide& target = is_slave ? other : own;
   SUTURE_RETURN_IF_ERROR(check_projector(*projector, source, target, load.force));
@@ -43,11 +43,19 @@ Result<std::unique_ptr<RowProjector>> RowProjector::create(const ProjectionLoad&
   std::unique_ptr<RowProjector> made(new RowProjector());
   made->source_ = source.kv;
   made->target_ = target.kv;
-  SUTURE_ASSIGN_OR_RETURN(made->projection_, Projection::create(model.device(), model.stream(),
-                                                                {.projector = projector,
-                                                                 .source = source.kv,
-                                                                 .target = target.kv,
-                                                                 .max_rows = kPrefillGrid}));
+  made->other_ = std::move(checkpoint);
+  ProjectionSetup setup{
+      .projector = projector, .source = source.kv, .target = target.kv, .max_rows = kPrefillGrid};
+  if (projector->own_first_layer) {
+    SUTURE_ASSIGN_OR_RETURN(made->first_layer_,
+                            FirstLayer::create(is_slave ? *made->other_ : model.checkpoint(),
+                                               model.device(), model.stream(), kPrefillGrid));
+    setup.first_layer = [layer = made->first_layer_.get()](auto... args) {
+      return layer->rows(args...);
+    };
+  }
+  SUTURE_ASSIGN_OR_RETURN(made->projection_,
+                          Projection::create(model.device(), model.stream(), std::move(setup)));
   made->views_.resize(static_cast<size_t>(source.n_layers()));
   made->target_positions_.reserve(static_cast<size_t>(kPrefillGrid));
   return made;
@@ -75,11 +83,11 @@ ProjectedRows::ProjectedRows(RowProjector& projector, int64_t read_tokens,
       source_entries_(std::move(known)) {}
 
 Status ProjectedRows::extend(const RowSource& source, int64_t source_entries,
-                             const TokenAlignment* alignment, int64_t end, KvCache& target) {
-  append_source_entries(alignment, source_entries, source_entries_);
-  end = std::min({end, std::ssize(source_entries_), target.capacity()});
+                             const MasterText& text, int64_t end, KvCache& target) {
+  append_source_entries(text.alignment, source_entries, source_entries_);
+  end = std::min({end, std::ssize(source_entries_), std::ssize(text.token_ids), target.capacity()});
   while (target.size() < end)
-    SUTURE_RETURN_IF_ERROR(map_run(source, run_end(target.size(), end), target));
+    SUTURE_RETURN_IF_ERROR(map_run(source, text.token_ids, run_end(target.size(), end), target));
   return {};
 }
 
@@ -93,10 +101,13 @@ int64_t ProjectedRows::run_end(int64_t begin, int64_t end) const {
   return std::min(end, begin + kPrefillGrid);
 }
 
-Status ProjectedRows::map_run(const RowSource& source, int64_t end, KvCache& target) {
+Status ProjectedRows::map_run(const RowSource& source, std::span<const int32_t> token_ids,
+                              int64_t end, KvCache& target) {
   const int64_t begin = target.size();
-  const auto entries = std::span(source_entries_)
-                           .subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+  const auto run_of = [begin, end](std::span<const int32_t> list) {
+    return list.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+  };
+  const auto entries = run_of(source_entries_);
   const bool has_rows = entries.front() >= 0;
   const int64_t epoch = rope_epoch(projector_.target_.ropes, end);
   target.set_rope_epoch(begin, end - begin, epoch);
@@ -115,6 +126,7 @@ Status ProjectedRows::map_run(const RowSource& source, int64_t end, KvCache& tar
          .source_positions = entries,
          .source_epoch = rope_epoch(projector_.source_.ropes, end),
          .target_positions = positions,
+         .target_tokens = run_of(token_ids),
          .target_epoch = epoch,
          .path = generated ? MatmulPath::kDecode : MatmulPath::kPrefill}));
   }

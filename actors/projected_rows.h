@@ -19,6 +19,8 @@
 #include "bus/stream_info.h"
 #include "fusion/projection.h"
 #include "fusion/token_alignment.h"
+#include "models/checkpoint.h"
+#include "models/first_layer.h"
 #include "models/kv_cache.h"
 #include "models/language_model.h"
 
@@ -54,6 +56,8 @@ class RowProjector {
 
   StreamInfo source_;
   StreamInfo target_;
+  std::unique_ptr<Checkpoint> other_;        // of the pair's other model
+  std::unique_ptr<FirstLayer> first_layer_;  // the target's, where its maps take it
   std::unique_ptr<Projection> projection_;
   // Of the run that is mapped now.
   std::vector<KvLayerView> views_;  // [source layers]
@@ -68,6 +72,12 @@ using RowProjectors = std::map<std::string, std::unique_ptr<RowProjector>>;
 void append_source_entries(const TokenAlignment* alignment, int64_t source_entries,
                            std::vector<int32_t>& known);
 
+// A text in the master's tokens, as far as they are known.
+struct MasterText {
+  std::span<const int32_t> token_ids;         // those whose rows may be wanted
+  const TokenAlignment* alignment = nullptr;  // to the slave's tokens; nullptr = the same ones
+};
+
 // Of one text, of which the master's first `read_tokens` tokens are read, with `answers` among
 // them, and those after them are followed.
 class ProjectedRows {
@@ -77,8 +87,8 @@ class ProjectedRows {
                 std::vector<int32_t> known = {});
 
   // Maps rows target.size() .. end, as far as the source has what they come from: its first
-  // `source_entries` entries. `alignment` is the same, grown, in all calls.
-  Status extend(const RowSource& source, int64_t source_entries, const TokenAlignment* alignment,
+  // `source_entries` entries. `text` is the same, grown, in all calls.
+  Status extend(const RowSource& source, int64_t source_entries, const MasterText& text,
                 int64_t end, KvCache& target);
   void forget_beyond(int64_t rows) { source_entries_.resize(static_cast<size_t>(rows)); }
 
@@ -86,7 +96,8 @@ class ProjectedRows {
 
  private:
   int64_t run_end(int64_t begin, int64_t end) const;
-  Status map_run(const RowSource& source, int64_t end, KvCache& target);
+  Status map_run(const RowSource& source, std::span<const int32_t> token_ids, int64_t end,
+                 KvCache& target);
 
   RowProjector& projector_;
   const int64_t read_tokens_;

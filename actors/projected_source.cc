@@ -26,7 +26,10 @@ ProjectedSource::ProjectedSource(RowProjector& projector, const GivenText& text,
                                  std::unique_ptr<KvCache> cache)
     : projector_(projector),
       cache_(std::move(cache)),
-      rows_(projector, std::ssize(text.token_ids), text.answers) {}
+      rows_(projector, std::ssize(text.token_ids), text.answers),
+      token_ids_(text.token_ids) {
+  token_ids_.reserve(static_cast<size_t>(cache_->capacity()));
+}
 
 int64_t ProjectedSource::entries_needed(const TokenAlignment* alignment, int64_t end) {
   if (alignment == nullptr || end == 0) return end;
@@ -44,8 +47,9 @@ Status ProjectedSource::extend(const StreamReader& slave, const TokenAlignment* 
                                int64_t end, int64_t most) {
   if (!can_extend(slave, alignment, end)) return {};
   const int64_t start_ns = monotonic_ns();
-  const Status mapped = rows_.extend(rows_of(slave), slave.committed(slave.n_layers() - 1),
-                                     alignment, std::min(end, cache_->size() + most), *cache_);
+  const Status mapped =
+      rows_.extend(rows_of(slave), slave.committed(slave.n_layers() - 1), {token_ids_, alignment},
+                   std::min(end, cache_->size() + most), *cache_);
   seconds_ += seconds_since(start_ns);
   return mapped;
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "actors/messages.h"
 #include "actors/projected_rows.h"
@@ -22,6 +23,9 @@ class ProjectedSource {
   static Result<std::unique_ptr<ProjectedSource>> create(RowProjector& projector, Device& device,
                                                          const StreamInfo& stream,
                                                          const GivenText& text, int64_t capacity);
+
+  // The text's next token.
+  void push(int32_t token_id) { token_ids_.push_back(token_id); }
 
   KvCache& rows() { return *cache_; }
   const StreamInfo& info() const { return projector_.target(); }
@@ -46,6 +50,7 @@ class ProjectedSource {
   RowProjector& projector_;
   std::unique_ptr<KvCache> cache_;
   ProjectedRows rows_;
+  std::vector<int32_t> token_ids_;  // the master's, of its text
   double seconds_ = 0;
 };
 

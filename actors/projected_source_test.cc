@@ -67,7 +67,7 @@ class ProjectedSourceTest : public testing::Test {
     master_ = LanguageModel::load(master_file_.path(), {}).value();
     const auto source = Checkpoint::open(slave_file_.path()).value();
     TestProjector made(DType::kBf16, {{{0, 2}, {1}}, {{1}, {0, 1, 2}}}, source->config(),
-                       master_->config());
+                       master_->config(), 1, /*own_first_layer=*/true);
     made.value.source.kv.model_fingerprint = source->fingerprint();
     made.value.target.kv.model_fingerprint = master_->fingerprint();
     ASSERT_TRUE(write_projector(path_, made.value));

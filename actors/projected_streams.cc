@@ -52,15 +52,16 @@ Result<std::unique_ptr<ProjectedStream>> ProjectedStreams::open(const ProjectedT
 }
 
 Result<std::unique_ptr<ProjectedStream>> ProjectedStreams::map_generated(
-    BusKvCache& source, std::vector<int32_t> source_entries, uint64_t request) {
+    BusKvCache& source, std::vector<int32_t> source_entries, std::span<const int32_t> token_ids,
+    uint64_t request) {
   const int64_t rows = std::ssize(source_entries);
   SUTURE_ASSIGN_OR_RETURN(auto writer, slab_->open_stream(projector_->target(), rows));
   writer->set_request(request);
   std::unique_ptr<ProjectedStream> stream(
       new ProjectedStream(*this, ProjectedText{}, std::make_unique<BusKvCache>(std::move(writer)),
                           std::move(source_entries)));
-  SUTURE_RETURN_IF_ERROR(
-      stream->rows_.extend(rows_of(source), /*source_entries=*/0, nullptr, rows, *stream->cache_));
+  SUTURE_RETURN_IF_ERROR(stream->rows_.extend(rows_of(source), /*source_entries=*/0, {token_ids},
+                                              rows, *stream->cache_));
   return stream;
 }
 
@@ -71,8 +72,8 @@ ProjectedStream::ProjectedStream(ProjectedStreams& streams, const ProjectedText&
       rows_(*streams.projector_, std::ssize(text.token_ids), text.answers, std::move(known)),
       first_entry_(text.alignment == nullptr ? 0 : text.alignment->first_matched()) {}
 
-Status ProjectedStream::extend(BusKvCache& source, const TokenAlignment* alignment) {
-  return rows_.extend(rows_of(source), source.size(), alignment, cache_->capacity(), *cache_);
+Status ProjectedStream::extend(BusKvCache& source, const MasterText& text) {
+  return rows_.extend(rows_of(source), source.size(), text, cache_->capacity(), *cache_);
 }
 
 void ProjectedStream::trim() {

@@ -42,8 +42,9 @@ class ProjectedStreams;
 // Used by the engine thread.
 class ProjectedStream {
  public:
-  // Maps what is there of the source and not mapped yet; `alignment` as when it was opened.
-  Status extend(BusKvCache& source, const TokenAlignment* alignment);
+  // Maps what is there of the source and not mapped yet; the text is that which it was opened for,
+  // grown.
+  Status extend(BusKvCache& source, const MasterText& text);
   // Gives back what was reserved for tokens that did not come, where a fork can be had.
   void trim();
 
@@ -77,9 +78,11 @@ class ProjectedStreams {
                                                 const ProjectedStream* head, int64_t head_entries,
                                                 int64_t source_entries);
 
-  // These entries of the source, all of them generated, as rows at positions from 0 on.
+  // These entries of the source, all of them generated, as rows of as many of the master's tokens
+  // at positions from 0 on.
   Result<std::unique_ptr<ProjectedStream>> map_generated(BusKvCache& source,
                                                          std::vector<int32_t> source_entries,
+                                                         std::span<const int32_t> token_ids,
                                                          uint64_t request);
 
   const std::string& owner() const { return owner_; }

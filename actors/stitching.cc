@@ -50,6 +50,7 @@ Status Stitching::attach() {
 
 void Stitching::push(int32_t token) {
   for (Source& source : sources_) {
+    if (source.projected) source.projected->push(token);
     if (!source.alignment) continue;
     source.alignment->push(token);
     extend_visibility(source);

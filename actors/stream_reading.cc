@@ -63,7 +63,8 @@ DecodeItem StreamReading::row() {
 Status StreamReading::map_rows() {
   if (!stream_->projected) return {};
   const int64_t start_ns = monotonic_ns();
-  SUTURE_RETURN_IF_ERROR(stream_->projected->extend(*stream_->cache, stream_->alignment.get()));
+  SUTURE_RETURN_IF_ERROR(stream_->projected->extend(
+      *stream_->cache, {stream_->request.token_ids, stream_->alignment.get()}));
   figures_.projection_seconds += seconds_since(start_ns);
   return {};
 }

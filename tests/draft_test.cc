@@ -49,30 +49,13 @@ class Thought {
     segment.end = rows_->size();
     return segment;
   }
-  // Mapped, one row for each of these entries of what was said.
+  // Mapped, one row for each of these entries of what was said, as the master's tokens `ids`.
   ForeignSegment mapped(LanguageModel& master, const Projector& projector,
-                        std::vector<int32_t> said) {
-    for (int32_t& entry : said) entry += static_cast<int32_t>(read_);
-    const auto n = std::ssize(said);
+                        std::vector<int32_t> entries, std::span<const int32_t> ids) {
+    for (int32_t& entry : entries) entry += static_cast<int32_t>(read_);
+    const auto n = std::ssize(entries);
     mapped_ = master.make_cache(n).value();
-    const auto projection = Projection::create(master.device(), master.stream(),
-                                               {std::make_shared<const Projector>(projector),
-                                                projector.source.kv, projector.target.kv, n})
-                                .value();
-    std::vector<KvLayerView> views;
-    for (int32_t layer = 0; layer < model_->config().n_layers; ++layer)
-      views.push_back(rows_->layer_view(layer));
-    std::vector<int32_t> positions(said.size());
-    std::iota(positions.begin(), positions.end(), 0);
-    EXPECT_TRUE(projection->read({.source = views,
-                                  .source_entries = said,
-                                  .source_positions = said,
-                                  .target_positions = positions,
-                                  .path = MatmulPath::kDecode}));
-    for (int32_t layer = 0; layer < master.config().n_layers; ++layer) {
-      EXPECT_TRUE(projection->write(layer, mapped_->layer_view(layer), 0));
-      mapped_->commit(layer, n);
-    }
+    AppliedProjector(projector, master, n).map(*rows_, entries, ids, MatmulPath::kDecode, *mapped_);
     ForeignSegment segment = of(*mapped_, master.config().n_layers);
     segment.end = n;
     return segment;
@@ -273,7 +256,7 @@ TEST_F(DraftSystemTest, AThoughtIsMappedByTheProjector) {
   ASSERT_GT(thought.drafted(), 0);
   std::vector<int32_t> all(static_cast<size_t>(thought.drafted()));
   std::iota(all.begin(), all.end(), 0);
-  ForeignSegment draft = thought.mapped(*master, projector, all);
+  ForeignSegment draft = thought.mapped(*master, projector, all, thought.said());
   const int64_t entry = std::ssize(prompt) - opening();
   lay(draft, entry);
   for (size_t i = 0; i < scoring.continuations.size(); ++i) {
@@ -314,16 +297,18 @@ TEST_F(DraftSystemTest, AStrangersThoughtMeetsTheMasterByBytes) {
     text += stranger->piece(id);
     ends.push_back(text.size());
   }
-  std::vector<int32_t> entries;
+  std::vector<int32_t> entries, own_ids;
   size_t at = 0;
   for (const int32_t id : own->encode(text, SpecialTokens::kAsText)) {
     at += own->piece(id).size();
     int32_t last = -1;
     for (size_t i = 0; i < ends.size() && ends[i] <= at; ++i) last = static_cast<int32_t>(i);
-    if (last >= 0) entries.push_back(last);
+    if (last < 0) continue;
+    entries.push_back(last);
+    own_ids.push_back(id);
   }
   ASSERT_FALSE(entries.empty());
-  ForeignSegment draft = thought.mapped(*master, projector, entries);
+  ForeignSegment draft = thought.mapped(*master, projector, entries, own_ids);
   const auto laid = std::ssize(entries);
   const int64_t end = std::ssize(prompt) - kReread;
   MappedRows rows(stranger_.path(), *master, {prompt.begin(), prompt.begin() + end}, &projector);

@@ -63,7 +63,7 @@ Projector make_random_projector(const std::filesystem::path& slave,
   const auto source = load_model(slave);
   const auto target = load_model(master);
   TestProjector made(DType::kBf16, {{{0, 2}, {1}}, {{1}, {0, 1, 2}}, {{0}, {2}}, {{2}, {0}}},
-                     source->config(), target->config());
+                     source->config(), target->config(), 1, /*own_first_layer=*/true);
   for (const auto& [side, model] :
        {std::pair(&made.value.source, source.get()), std::pair(&made.value.target, target.get())}) {
     side->kv.model_fingerprint = model->fingerprint();
@@ -72,6 +72,38 @@ Projector make_random_projector(const std::filesystem::path& slave,
   const Status written = write_projector(path, made.value);
   EXPECT_TRUE(written) << written.error().message();
   return made.value;
+}
+
+AppliedProjector::AppliedProjector(const Projector& projector, LanguageModel& master,
+                                   int64_t max_rows) {
+  ProjectionSetup setup{std::make_shared<const Projector>(projector), projector.source.kv,
+                        projector.target.kv, max_rows};
+  if (projector.own_first_layer) {
+    first_layer_ =
+        FirstLayer::create(master.checkpoint(), master.device(), master.stream(), max_rows).value();
+    setup.first_layer = [this](auto... args) { return first_layer_->rows(args...); };
+  }
+  projection_ = Projection::create(master.device(), master.stream(), std::move(setup)).value();
+}
+
+void AppliedProjector::map(KvCache& read, std::span<const int32_t> entries,
+                           std::span<const int32_t> ids, MatmulPath path, KvCache& mapped) {
+  std::vector<KvLayerView> views;
+  for (int32_t layer = 0; layer < read.shape().n_layers; ++layer)
+    views.push_back(read.layer_view(layer));
+  const int64_t begin = mapped.size();
+  std::vector<int32_t> positions(entries.size());
+  std::iota(positions.begin(), positions.end(), static_cast<int32_t>(begin));
+  EXPECT_TRUE(projection_->read({.source = views,
+                                 .source_entries = entries,
+                                 .source_positions = entries,
+                                 .target_positions = positions,
+                                 .target_tokens = ids,
+                                 .path = path}));
+  for (int32_t layer = 0; layer < mapped.shape().n_layers; ++layer) {
+    EXPECT_TRUE(projection_->write(layer, mapped.layer_view(layer), begin));
+    mapped.commit(layer, begin + std::ssize(entries));
+  }
 }
 
 MappedRows::MappedRows(const std::filesystem::path& slave, LanguageModel& master,
@@ -98,34 +130,15 @@ MappedRows::MappedRows(const std::filesystem::path& slave, LanguageModel& master
   EXPECT_TRUE(slave_->prefill(args).has_value());
   if (projector == nullptr) return;
   mapped_ = master.make_cache(std::ssize(ids) + capacity).value();
-  projection_ = Projection::create(master.device(), master.stream(),
-                                   {std::make_shared<const Projector>(*projector),
-                                    projector->source.kv, projector->target.kv, std::ssize(ids)})
-                    .value();
-  map(entries, MatmulPath::kPrefill);
-}
-
-void MappedRows::map(const std::vector<int32_t>& entries, MatmulPath path) {
-  std::vector<KvLayerView> views;
-  for (int32_t layer = 0; layer < slave_->config().n_layers; ++layer)
-    views.push_back(read_->layer_view(layer));
-  const int64_t begin = mapped_->size();
-  std::vector<int32_t> positions(entries.size());
-  std::iota(positions.begin(), positions.end(), static_cast<int32_t>(begin));
-  EXPECT_TRUE(projection_->read({.source = views,
-                                 .source_entries = entries,
-                                 .source_positions = entries,
-                                 .target_positions = positions,
-                                 .path = path}));
-  for (int32_t layer = 0; layer < master_.config().n_layers; ++layer) {
-    EXPECT_TRUE(projection_->write(layer, mapped_->layer_view(layer), begin));
-    mapped_->commit(layer, begin + std::ssize(entries));
-  }
+  projector_ = std::make_unique<AppliedProjector>(*projector, master, std::ssize(ids));
+  projector_->map(*read_, entries, ids, MatmulPath::kPrefill, *mapped_);
 }
 
 void MappedRows::follow(int32_t id) {
   EXPECT_TRUE(slave_->decode(id, *read_).has_value());
-  if (mapped_) map({static_cast<int32_t>(read_->size() - 1)}, MatmulPath::kDecode);
+  const auto entry = static_cast<int32_t>(read_->size() - 1);
+  if (mapped_)
+    projector_->map(*read_, std::span(&entry, 1), std::span(&id, 1), MatmulPath::kDecode, *mapped_);
 }
 
 ForeignSegment MappedRows::segment(int64_t begin, int64_t end) {

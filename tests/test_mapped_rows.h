@@ -12,6 +12,7 @@
 
 #include "fusion/projection.h"
 #include "fusion/projector.h"
+#include "models/first_layer.h"
 #include "models/language_model.h"
 #include "models/tokenizer.h"
 
@@ -32,6 +33,20 @@ Projector make_random_projector(const std::filesystem::path& slave,
                                 const std::filesystem::path& master,
                                 const std::filesystem::path& path);
 
+// A projector with what applies it, in the master's process.
+class AppliedProjector {
+ public:
+  AppliedProjector(const Projector& projector, LanguageModel& master, int64_t max_rows);
+
+  // Appends rows of the slave's cache at these entries as rows of these tokens of the master's.
+  void map(KvCache& read, std::span<const int32_t> entries, std::span<const int32_t> ids,
+           MatmulPath path, KvCache& mapped);
+
+ private:
+  std::unique_ptr<FirstLayer> first_layer_;
+  std::unique_ptr<Projection> projection_;
+};
+
 // A slave's rows of the master's tokens, as the master meets them: mapped, or as they are without a
 // projector.
 class MappedRows {
@@ -46,13 +61,11 @@ class MappedRows {
   ForeignSegment segment(int64_t begin, int64_t end);
 
  private:
-  void map(const std::vector<int32_t>& entries, MatmulPath path);
-
   LanguageModel& master_;
   std::unique_ptr<LanguageModel> slave_;
   std::unique_ptr<KvCache> read_;
   std::unique_ptr<KvCache> mapped_;
-  std::unique_ptr<Projection> projection_;
+  std::unique_ptr<AppliedProjector> projector_;
 };
 
 // ln p of the last `scored` tokens, each given what is before it. The first `alone` tokens are read
