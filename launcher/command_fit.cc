@@ -45,6 +45,7 @@ struct FitFlags {
   double held_out = 0.1;
   std::string held_out_file;
   int threads = 0;
+  bool without_own_layer = false;
   bool resume = false;
 };
 
@@ -95,7 +96,7 @@ Result<std::vector<double>> parse_ridges(const std::vector<std::string>& texts) 
     const double ridge = std::strtod(text.c_str(), &end);
     if (end == text.c_str() || *end != '\0' || !(ridge >= 0) || ridge > 1e6)
       return fail(ErrorCode::kInvalidArgument, fmt::format("'{}'", text), "--ridge",
-                  "auto, or numbers from 0 on, relative to the mean diagonal");
+                  "auto, or numbers from 0 on, relative to how much each column varies");
     ridges.push_back(ridge);
   }
   return ridges;
@@ -114,6 +115,7 @@ Result<FitOptions> options_of(const FitFlags& flags) {
   options.out = flags.out;
   options.memory_bytes = flags.memory_gib > 0 ? static_cast<uint64_t>(flags.memory_gib * kGib)
                                               : available_memory_bytes();
+  options.own_first_layer = !flags.without_own_layer;
   options.tokens = flags.tokens;
   options.max_texts = flags.max_texts;
   options.held_out_share = flags.held_out;
@@ -268,6 +270,8 @@ void add_fit_command(CLI::App& app, CommandContext& context) {
   fit->add_option("--window", flags->window,
                   "Source layers that a target layer is made of: auto, all or a number");
   fit->add_option("--ridge", flags->ridges, "auto, or strengths to try")->delimiter(',');
+  fit->add_flag("--no-own-layer", flags->without_own_layer,
+                "Maps from the source's layers alone, without the target's first one");
   fit->add_option("--held-out", flags->held_out, "Share of the texts that only judge")
       ->check(CLI::Range(0.01, 0.9));
   fit->add_option("--write-held-out", flags->held_out_file,

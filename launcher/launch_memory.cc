@@ -12,6 +12,7 @@
 #include "fusion/projection.h"
 #include "fusion/projector_file.h"
 #include "models/checkpoint.h"
+#include "models/first_layer.h"
 #include "models/model_memory.h"
 
 namespace suture {
@@ -28,8 +29,7 @@ constexpr uint64_t kBytesPerThread = 1'000'000;  // stack, and what kernels keep
 struct FileMemory {
   std::string first_user;
   ModelMemory model;
-  KvShape kv_shape;
-  uint64_t vocab_size = 0;
+  ModelConfig config;
 };
 
 Result<FileMemory> read_file_memory(const ModelSpec& spec) {
@@ -38,8 +38,7 @@ Result<FileMemory> read_file_memory(const ModelSpec& spec) {
   FileMemory file;
   file.first_user = spec.name;
   SUTURE_ASSIGN_OR_RETURN(file.model, model_memory(*checkpoint));
-  file.kv_shape = checkpoint->config().kv_shape();
-  file.vocab_size = static_cast<uint64_t>(checkpoint->config().vocab_size);
+  file.config = checkpoint->config();
   return file;
 }
 
@@ -53,7 +52,7 @@ Result<ProcessMemory> process_memory(const LaunchSpec& spec, const ModelSpec& mo
     process.shares_weights_with = file.first_user;
   process.weight_bytes += file.model.converted_bytes;
   SUTURE_ASSIGN_OR_RETURN(process.kv_bytes,
-                          Slab::memory_bytes_for({.shape = file.kv_shape,
+                          Slab::memory_bytes_for({.shape = file.config.kv_shape(),
                                                   .max_seq_len = spec.longest_sequence(model),
                                                   .max_sequences = spec.max_sequences,
                                                   .owner = {}}));
@@ -69,19 +68,22 @@ Result<ProcessMemory> process_memory(const LaunchSpec& spec, const ModelSpec& mo
 Status add_projection(const LaunchSpec& spec, const ModelSpec& slave, const FileMemory& master,
                       ProcessMemory& process) {
   SUTURE_ASSIGN_OR_RETURN(const Projector projector, read_projector(slave.fusion.projector));
+  const KvShape kv_shape = master.config.kv_shape();
   SUTURE_ASSIGN_OR_RETURN(const uint64_t slab,
-                          Slab::memory_bytes_for({.shape = master.kv_shape,
+                          Slab::memory_bytes_for({.shape = kv_shape,
                                                   .max_seq_len = spec.longest_sequence(slave),
                                                   .max_sequences = spec.max_sequences,
                                                   .owner = {}}));
-  const uint64_t own = static_cast<uint64_t>(master.kv_shape.n_layers) *
-                       static_cast<uint64_t>(master.kv_shape.block_bytes()) *
+  const uint64_t own = static_cast<uint64_t>(kv_shape.n_layers) *
+                       static_cast<uint64_t>(kv_shape.block_bytes()) *
                        static_cast<uint64_t>(kv_blocks_for(spec.max_seq_len)) *
                        static_cast<uint64_t>(spec.max_sequences);
   process.kv_bytes += slave.fusion.apply == ProjectorUse::kWriter ? slab : own;
   process.weight_bytes +=
       static_cast<uint64_t>(projector.weight_bytes()) + Projection::map_bytes(projector);
   process.activation_bytes += Projection::scratch_bytes(projector, kPrefillGrid);
+  if (projector.own_first_layer)
+    process.activation_bytes += FirstLayer::scratch_bytes(master.config, kPrefillGrid);
   return {};
 }
 
@@ -92,7 +94,8 @@ uint64_t pieces_in_use(const LaunchSpec& spec,
   for (const ModelSpec& model : spec.models)
     if (!model.is_slave() || model.drafts()) used.insert(model.path);
   uint64_t pieces = 0;
-  for (const std::filesystem::path& path : used) pieces += files.at(path).vocab_size;
+  for (const std::filesystem::path& path : used)
+    pieces += static_cast<uint64_t>(files.at(path).config.vocab_size);
   return pieces;
 }
 

@@ -120,10 +120,13 @@ class FitTest : public testing::Test {
 };
 
 TEST_F(FitTest, WritesAProjectorThatLoadsAndSaysHowGoodItIs) {
-  const auto report = fit(options());
+  FitOptions alone = options();
+  alone.own_first_layer = false;
+  const auto report = fit(alone);
   ASSERT_TRUE(report) << report.error().message();
   const auto projector = read_projector(options().out);
   ASSERT_TRUE(projector) << projector.error().message();
+  EXPECT_FALSE(projector->own_first_layer);
   EXPECT_FALSE(std::filesystem::exists(checkpoint_path(options().out)));
   EXPECT_EQ(weights_of(*projector), weights_of(report->projector));
   ASSERT_EQ(projector->layers.size(), 3U);
@@ -145,6 +148,26 @@ TEST_F(FitTest, WritesAProjectorThatLoadsAndSaysHowGoodItIs) {
   EXPECT_EQ(inspect.exit_code, 0) << inspect.errors;
   EXPECT_EQ(inspect.json().at("fit").at("tokens"), 18 * 96);
   EXPECT_EQ(inspect.json().at("layers").size(), 3U);
+}
+
+// A source that is nothing like the target: all that it has of the target's words is the first
+// layer.
+TEST_F(FitTest, TheTargetsOwnFirstLayerTellsWhichWordARowIsOf) {
+  const TemporaryFile stranger(text_model({.vocabulary = bytes_, .n_layers = 1, .seed = 9}));
+  FitOptions with = options("with.suture");
+  with.source.path = stranger.path();
+  FitOptions without = with;
+  without.out = folder_.path() / "without.suture";
+  without.own_first_layer = false;
+  const auto own = fit(with);
+  const auto alone = fit(without);
+  ASSERT_TRUE(own && alone);
+  EXPECT_TRUE(read_projector(with.out)->own_first_layer);
+  for (const auto map : {&LayerProjection::key, &LayerProjection::value}) {
+    EXPECT_GT((own->projector.layers[0].*map).r2, 0.999);
+    EXPECT_LT((alone->projector.layers[0].*map).r2, 0.99);
+    EXPECT_GT((own->projector.layers[1].*map).r2, (alone->projector.layers[1].*map).r2);
+  }
 }
 
 TEST_F(FitTest, OtherVocabulariesAreRowsThatEndTogether) {

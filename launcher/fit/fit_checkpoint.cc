@@ -57,7 +57,7 @@ class Cursor {
 
   template <typename T>
   void take(std::span<T> to) {
-    std::memcpy(to.data(), rest_.data(), to.size_bytes());
+    std::ranges::copy(rest_.first(to.size_bytes()), std::as_writable_bytes(to).begin());
     rest_ = rest_.subspan(to.size_bytes());
   }
 

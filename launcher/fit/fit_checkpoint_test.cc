@@ -160,6 +160,9 @@ TEST(FitBinding, FollowsFromModelsShapeAndTokens) {
   FitShape narrow = kShape;
   narrow.widest = 1;
   EXPECT_NE(binding(projector.source, narrow, readings), whole);
+  FitShape own = kShape;
+  own.own_layers = 1;
+  EXPECT_NE(binding(projector.source, own, readings), whole);
   auto changed = readings;
   changed[1].held_out_kind = 0;
   EXPECT_NE(binding(projector.source, kShape, changed), whole);

@@ -19,8 +19,7 @@ FitMemory memory_of(const FitDemand& demand, const FitShape& shape, int32_t n_ki
                       Gram::scratch_bytes_for(shape, demand.threads);
   // All held-out rows together; maps of K in float32 while those of V are made, and all once more
   // in 16 bits.
-  const auto widest =
-      static_cast<uint64_t>(shape.widest) * static_cast<uint64_t>(shape.source_width);
+  const auto widest = static_cast<uint64_t>(shape.inputs({0, shape.widest}));
   const uint64_t maps = 2 * widest * static_cast<uint64_t>(shape.target_features());
   memory.solving_bytes =
       Gram::bytes_for(shape) + ridge_bytes_for(shape, demand.threads) + maps * sizeof(float);

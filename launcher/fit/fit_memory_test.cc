@@ -34,6 +34,18 @@ TEST(FitMemory, IsThatOfTheSumsOfProducts) {
   EXPECT_GE(plan->memory.solving_bytes, kDouble * (products + 2 * 3072 * 3072));
 }
 
+TEST(FitMemory, CountsTheTargetsOwnFirstLayer) {
+  FitDemand own = demand();
+  own.shape.own_layers = 1;
+  const auto without = plan_fit(demand());
+  const auto plan = plan_fit(own);
+  ASSERT_TRUE(without && plan);
+  // 256 columns more with all of both models; of all rows, and of each of four kinds.
+  EXPECT_EQ(plan->memory.moments_bytes - without->memory.moments_bytes,
+            2 * kDouble * 5 * 256 * (3072 + 7168));
+  EXPECT_GE(plan->memory.solving_bytes, kDouble * 2 * (3072 + 256) * (3072 + 256));
+}
+
 TEST(FitMemory, GivesUpKindsThenWindows) {
   FitDemand less = demand();
   const auto all = plan_fit(less);

@@ -134,7 +134,9 @@ std::string projector_report(const Projector& projector) {
   for (const FitFile& file : fit.files)
     text += fmt::format("  {}  sha256 {}\n", file.name, file.sha256);
   text +=
-      fmt::format("weights    {:.1f} MB\n", static_cast<double>(projector.weight_bytes()) / 1e6);
+      fmt::format("weights    {:.1f} MB, {}\n", static_cast<double>(projector.weight_bytes()) / 1e6,
+                  projector.own_first_layer ? "also of the target's own first layer"
+                                            : "of the source's layers alone");
   return text + layer_table(projector) + kind_table(fit.held_out_kinds) +
          evidence_text(projector.evidence);
 }
@@ -147,6 +149,7 @@ Json projector_json(const Projector& projector) {
           {"target", side_json(projector.target)},
           {"fit", fit_json(projector.fit)},
           {"weight_bytes", projector.weight_bytes()},
+          {"own_first_layer", projector.own_first_layer},
           {"layers", std::move(layers)},
           {"evidence", projector.evidence ? evidence_json(*projector.evidence) : Json()}};
 }

@@ -20,6 +20,16 @@ TEST(ProjectorReport, NamesModelsTextsWindowsAndEvidence) {
   EXPECT_NE(text.find("75 %  50 %"), std::string::npos) << text;
 }
 
+TEST(ProjectorReport, SaysWhatMapsTake) {
+  EXPECT_NE(projector_report(projector()).find("source's layers alone"), std::string::npos);
+  EXPECT_FALSE(projector_json(projector()).at("own_first_layer"));
+  const Projector own =
+      TestProjector(DType::kF16, {{{0}, {2}}, {{0}, {1}}}, small_source(), small_target(), 1, true)
+          .value;
+  EXPECT_NE(projector_report(own).find("target's own first layer"), std::string::npos);
+  EXPECT_TRUE(projector_json(own).at("own_first_layer"));
+}
+
 TEST(ProjectorReport, SaysThatNothingWasMeasured) {
   Projector bare = projector();
   bare.evidence.reset();

@@ -55,7 +55,7 @@ std::vector<int32_t> windows_to_try(const FitOptions& options, int32_t source_la
 
 std::vector<double> ridges_to_try(const FitOptions& options) {
   if (!options.ridges.empty()) return options.ridges;
-  return {1e-2, 1e-3, 1e-4, 1e-5, 1e-6};
+  return {1e-1, 1e-2, 1e-3, 1e-4, 1e-5};
 }
 
 class FitRun {
@@ -183,7 +183,8 @@ Status FitRun::plan() {
   demand.shape = {.source_layers = source_.side.n_layers(),
                   .source_width = static_cast<int32_t>(source_.side.width()),
                   .target_layers = target_.side.n_layers(),
-                  .target_width = static_cast<int32_t>(target_.side.width())};
+                  .target_width = static_cast<int32_t>(target_.side.width()),
+                  .own_layers = options_.own_first_layer ? 1 : 0};
   demand.windows = windows_to_try(options_, source_.side.n_layers());
   demand.windows_are_fixed = !options_.windows.empty();
   demand.n_kinds = static_cast<int32_t>(kinds_.size());

@@ -33,6 +33,7 @@ struct FitOptions {
   int64_t max_texts = 0;           // 0 = all
   std::vector<int32_t> windows;    // source layers, 0 = all of them; empty = several are tried
   std::vector<double> ridges;      // empty = several are tried
+  bool own_first_layer = true;     // maps take the target's first layer too
   double held_out_share = 0.1;
   int threads = 1;
   bool resume = false;

@@ -30,8 +30,10 @@ double reading_flop(const ModelConfig& config, int64_t n_tokens, int64_t history
   return 2 * (static_cast<double>(n_tokens) * matrix_elements(config) + output + attention);
 }
 
-double projection_flop(const Projector& projector, int64_t n_tokens) {
+double projection_flop(const Projector& projector, const ModelConfig& target, int64_t n_tokens) {
   double elements = 0;
+  if (projector.own_first_layer)
+    elements += 2.0 * target.hidden_size * static_cast<double>(projector.target.width());
   for (const LayerProjection& layer : projector.layers)
     for (const LinearMap* map : {&layer.key, &layer.value})
       elements += static_cast<double>(map->in()) * static_cast<double>(map->out());
@@ -44,7 +46,7 @@ TransferWork transfer_work(const ModelConfig& source, const ModelConfig& target,
   TransferWork work;
   work.normal = reading_flop(target, shape.tokens);
   work.source = reading_flop(source, shape.tokens);
-  if (projector != nullptr) work.projected = projection_flop(*projector, between);
+  if (projector != nullptr) work.projected = projection_flop(*projector, target, between);
   work.reread = reading_flop(target, shape.sink) +
                 reading_flop(target, shape.reread, shape.tokens - shape.reread);
   return work;

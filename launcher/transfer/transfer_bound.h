@@ -13,8 +13,8 @@ namespace suture {
 // `history` others, with the logits of one row.
 double reading_flop(const ModelConfig& config, int64_t n_tokens, int64_t history = 0);
 
-// Of mapping so many rows, in all layers.
-double projection_flop(const Projector& projector, int64_t n_tokens);
+// Of mapping so many rows, in all layers, and of what of the target's first layer maps may take.
+double projection_flop(const Projector& projector, const ModelConfig& target, int64_t n_tokens);
 
 struct TransferWork {
   double normal = 0;     // the target reads the context

@@ -37,7 +37,14 @@ TEST(TransferBoundTest, ReadingIsMatricesAndWhatAttentionSees) {
 TEST(TransferBoundTest, ProjectingIsAProductOfEachMatrix) {
   // Source rows of 16, target rows of 12: windows of 1 and 2, and of 3 and 1 layers.
   const TestProjector projector(DType::kBf16, {{{0}, {0, 1}}, {{0, 1, 2}, {2}}});
-  EXPECT_DOUBLE_EQ(projection_flop(projector.value, 5), 2.0 * 5 * (1 + 2 + 3 + 1) * 16 * 12);
+  EXPECT_DOUBLE_EQ(projection_flop(projector.value, config(), 5),
+                   2.0 * 5 * (1 + 2 + 3 + 1) * 16 * 12);
+  // K and V of the target's first layer, and each of the four maps 12 columns more.
+  const TestProjector own(DType::kBf16, {{{0}, {0, 1}}, {{0, 1, 2}, {2}}}, small_source(),
+                          small_target(), 1, /*own_first_layer=*/true);
+  EXPECT_DOUBLE_EQ(
+      projection_flop(own.value, config(), 5),
+      2.0 * 5 * ((1 + 2 + 3 + 1) * 16 * 12 + 4 * 12 * 12 + 2 * config().hidden_size * 12));
 }
 
 TEST(TransferBoundTest, TheBoundIsWhatNeedNotBeComputed) {
@@ -49,7 +56,7 @@ TEST(TransferBoundTest, TheBoundIsWhatNeedNotBeComputed) {
   const TransferWork work = transfer_work(small, config(), &projector.value, shape);
   EXPECT_DOUBLE_EQ(work.normal, reading_flop(config(), 100));
   EXPECT_DOUBLE_EQ(work.source, reading_flop(small, 100));
-  EXPECT_DOUBLE_EQ(work.projected, projection_flop(projector.value, 90));
+  EXPECT_DOUBLE_EQ(work.projected, projection_flop(projector.value, config(), 90));
   EXPECT_DOUBLE_EQ(work.reread, reading_flop(config(), 4) + reading_flop(config(), 6, 94));
   EXPECT_DOUBLE_EQ(work.bound_with_source(),
                    work.normal / (work.source + work.projected + work.reread));
