@@ -137,7 +137,8 @@ ChannelLine best_line(const ChannelSums& sums, int64_t n_rows) {
   // A channel that the map leaves where it is has no slope.
   if (pp > 1e-12 * yy) line.gamma = py / pp;
   line.beta = (sums.y - line.gamma * sums.p) / n;
-  line.squared_error = yy - 2 * line.gamma * py + line.gamma * line.gamma * pp;
+  // Of a map that fits exactly rounding may leave less than nothing.
+  line.squared_error = std::max(0.0, yy - 2 * line.gamma * py + line.gamma * line.gamma * pp);
   return line;
 }
 

@@ -1,5 +1,6 @@
 #include "fusion/map_error.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "fusion/held_out.h"
@@ -15,7 +16,8 @@ MapError map_error(const Gram& rows, int32_t target_layer, const RidgeFit& fit) 
   error.elements = rows.n_rows() * std::ssize(sums);
   for (size_t c = 0; c < sums.size(); ++c) {
     const double gamma = fit.gamma[c];
-    error.squared_error += sums[c].yy - 2 * gamma * sums[c].py + gamma * gamma * sums[c].pp;
+    error.squared_error +=
+        std::max(0.0, sums[c].yy - 2 * gamma * sums[c].py + gamma * gamma * sums[c].pp);
     error.variance += sums[c].yy - sums[c].y * sums[c].y / n;
   }
   return error;

@@ -194,6 +194,8 @@ TEST(Ridge, TheTargetsFirstLayerIsFoundInItself) {
                 {.windows = {1, 4}, .ridges = {1e-1, 1e-6}, .threads = 2});
   ASSERT_TRUE(fits);
   EXPECT_GT((*fits)[0].r2, 0.99999);
+  EXPECT_GE((*fits)[0].mse, 0);
+  EXPECT_LE((*fits)[0].r2, 1);
   EXPECT_LT((*fits)[1].r2, 0.9);
 }
 
